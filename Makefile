@@ -1,0 +1,55 @@
+# `make` lists the targets. Everything runs in .venv, which each target brings up to date first.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+# Another Spark's settings in the caller's environment would be used instead of the pinned PySpark.
+unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
+
+BIN := .venv/bin
+
+.PHONY: help setup demo test check format bench bench-quick requirements hooks clean java venv
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: java venv ## Create or update .venv (Python 3.11 to 3.13, Java 17 or newer, PyPI)
+
+demo: java venv ## Run the demonstration: about half a minute; ARGS=--forever keeps going
+	@$(BIN)/millstream demo $(ARGS)
+
+test: java venv ## Run the tests; ARGS="tests/unit -k window" picks some
+	$(BIN)/python -m pytest $(ARGS)
+
+check: venv ## Check format, lint, types and the direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: venv ## Format the code and fix what the linter can fix
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: java venv ## Measure against native Structured Streaming: many minutes
+	$(BIN)/python -m bench $(ARGS)
+
+bench-quick: java venv ## The same on small inputs: figures for orientation only
+	$(BIN)/python -m bench --quick $(ARGS)
+
+requirements: venv ## Pin the dependencies again after a change of pyproject.toml; ARGS=--upgrade renews all pins
+	scripts/pin $(ARGS)
+
+hooks: venv ## Run `make check` before every commit
+	$(BIN)/pre-commit install
+
+clean: ## Remove .venv and everything else that was generated
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+java:
+	@scripts/check-java
+
+venv:
+	@PYTHON="$(PYTHON)" scripts/setup

@@ -1,0 +1,121 @@
+"""What exists: streams, tables and views, by name.
+
+Names are found in any case. A view's plan is made when it is first needed, because making it asks
+Spark; reading a view never does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from millstream.model.errors import MillstreamError, Position, did_you_mean
+from millstream.plan.nodes import Stream, View
+from millstream.sources import Source, StreamOptions
+from millstream.sql.statements import CreateStream, CreateTable, CreateView
+
+LETTERS = ("__late", "__dead")
+
+
+@dataclass(slots=True)
+class StreamEntry:
+    """A stream, or the changes of a table."""
+
+    statement: CreateStream | CreateTable
+    stream: Stream
+    options: StreamOptions
+    source: Source | None
+    """None for `source = 'spark'`, whose rows are pushed."""
+
+    @property
+    def name(self) -> str:
+        return self.stream.name
+
+    @property
+    def is_table(self) -> bool:
+        return isinstance(self.statement, CreateTable)
+
+
+@dataclass(slots=True)
+class ViewEntry:
+    statement: CreateView
+    plan: View | None = field(default=None)
+
+    @property
+    def name(self) -> str:
+        return self.statement.name
+
+
+Entry = StreamEntry | ViewEntry
+
+
+class Catalog:
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+
+    def add(self, entry: Entry) -> None:
+        self._entries[entry.name.lower()] = entry
+
+    def remove(self, name: str) -> None:
+        del self._entries[name.lower()]
+
+    def find(self, name: str) -> Entry | None:
+        return self._entries.get(name.lower())
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._entries.values()))
+
+    def streams(self) -> list[StreamEntry]:
+        """Streams and the changes of tables."""
+        return [entry for entry in self if isinstance(entry, StreamEntry)]
+
+    def views(self) -> list[ViewEntry]:
+        return [entry for entry in self if isinstance(entry, ViewEntry)]
+
+    def view(self, name: str, position: Position | None = None) -> ViewEntry:
+        entry = self.find(name)
+        if not isinstance(entry, ViewEntry):
+            raise self._unknown("view", name, [v.name for v in self.views()], position)
+        return entry
+
+    def stream(self, name: str, position: Position | None = None) -> StreamEntry:
+        entry = self.find(name)
+        if not isinstance(entry, StreamEntry):
+            raise self._unknown("stream or table", name, [s.name for s in self.streams()], position)
+        return entry
+
+    def readable(self) -> dict[str, str]:
+        """What a SELECT may read: lower-case name → name in the store."""
+        names: dict[str, str] = {}
+        for entry in self:
+            if isinstance(entry, ViewEntry) or entry.is_table:
+                names[entry.name.lower()] = entry.name
+            if isinstance(entry, StreamEntry):
+                names |= {f"{entry.name}{suffix}".lower(): f"{entry.name}{suffix}" for suffix in LETTERS}
+        return names
+
+    def check_free(self, name: str, position: Position | None) -> None:
+        """Refuse names that are taken or that Millstream keeps for itself."""
+        if name.startswith("__") or name.lower().endswith(LETTERS):
+            raise MillstreamError(
+                "RESERVED_NAME",
+                f"{name!r} is reserved",
+                hint="names may not begin with __ or end in __late or __dead",
+                position=position,
+            )
+        if self.find(name) is not None:
+            raise MillstreamError(
+                "ALREADY_EXISTS",
+                f"{name!r} exists already",
+                hint="drop it first, or use IF NOT EXISTS",
+                position=position,
+            )
+
+    @staticmethod
+    def _unknown(kind: str, name: str, known: list[str], position: Position | None) -> MillstreamError:
+        return MillstreamError(
+            f"UNKNOWN_{kind.split()[0].upper()}",
+            f"there is no {kind} {name!r}",
+            hint=did_you_mean(name, (k.lower() for k in known)),
+            position=position,
+        )

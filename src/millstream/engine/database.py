@@ -1,0 +1,388 @@
+"""The database: what `ms.connect` returns.
+
+Owns the life of the parts (log, store, Spark, the epoch loop, the background thread) and the
+Python surface. Statements are carried out in `statements.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
+from millstream.engine.definitions import Definitions
+from millstream.engine.epochs import EpochLoop
+from millstream.engine.result import Result
+from millstream.engine.rows import Rows, to_table
+from millstream.engine.statements import Statements
+from millstream.engine.subscription import Subscription
+from millstream.log import Log
+from millstream.model.errors import MillstreamError
+from millstream.model.settings import EngineSettings, SparkSettings
+from millstream.model.time import Clock, SystemClock
+from millstream.sources import LogOptions
+from millstream.spark.session import start_spark
+from millstream.spark.streaming import StreamingSource
+from millstream.sql import parse_script
+from millstream.sql.statements import CreateStream, CreateTable, CreateView, Select
+from millstream.store.duckdb_store import DuckDBStore
+
+_MAINTAIN_SECONDS = 60.0
+
+
+class Database:
+    """An embedded Millstream: the engine in this process, the data in a directory."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        clock: Clock | None = None,
+        spark: SparkSettings | None = None,
+        settings: EngineSettings | None = None,
+    ) -> None:
+        self._directory = directory.absolute()
+        self._clock = clock or SystemClock()
+        self._settings = settings or EngineSettings()
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._lock_file = _lock(self._directory)
+        self._open = True
+        try:
+            # Spark starts while the rest is opened; the first epoch waits for it, not the caller.
+            self._spark: Future[SparkSession] = start_spark(
+                spark or SparkSettings(), self._directory / "spark" / "logs"
+            )
+            self._log = Log(self._directory / "log", self._clock)
+            self._store = DuckDBStore(self._directory / "store.duckdb", self._settings.store_memory)
+        except BaseException:
+            os.close(self._lock_file)
+            raise
+        self._catalog = Catalog()
+        self._definitions = Definitions(
+            self._catalog, self._store, self._log, self._clock, self._session, self._directory
+        )
+        self._loop = EpochLoop(
+            self._catalog,
+            self._store,
+            self._clock,
+            self._settings,
+            self._session,
+            self._definitions.plan,
+            threading.RLock(),
+            threading.Condition(),
+        )
+        self._statements = Statements(self)
+        self._wake = threading.Condition()
+        self._dirty = False
+        self._thread: threading.Thread | None = None
+        self._streaming: list[StreamingSource] = []
+        self._failure: MillstreamError | None = None
+        self._maintained_at = time.monotonic()
+        self._log.on_append(self._on_append)
+        self._restore()
+
+    def _restore(self) -> None:
+        for _, _, text in self._store.statements():
+            (statement,) = parse_script(text)
+            match statement:
+                case CreateStream():
+                    self._catalog.add(self._definitions.open_stream(statement))
+                case CreateTable():
+                    self._catalog.add(self._definitions.open_table(statement))
+                case CreateView():
+                    self._catalog.add(ViewEntry(statement))
+                case _:
+                    raise MillstreamError("STORE_FAILED", f"the catalog holds an unknown statement: {text}")
+
+    def _session(self) -> SparkSession:
+        return self._spark.result()
+
+    # -- statements and queries ----------------------------------------------------------------
+
+    def sql(self, text: str, *, source: str = "<sql>") -> Result | Subscription | None:
+        """Carry out one or more statements; the result is that of the last one.
+
+        SELECT, SHOW, DESCRIBE and EXPLAIN return a `Result`, SUBSCRIBE a `Subscription`.
+        """
+        self._check_open()
+        result: Result | Subscription | None = None
+        for statement in parse_script(text, source):
+            result = self._statements.run(statement, text, source)
+        return result
+
+    def query(self, text: str) -> Result:
+        """The rows of one SELECT over views and tables, as of the last committed epoch."""
+        self._check_open()
+        statements = parse_script(text)
+        if len(statements) != 1 or not isinstance(statements[0], Select):
+            raise MillstreamError("NOT_A_QUERY", "query takes one SELECT", hint="use sql() for other statements")
+        result = self._statements.run(statements[0], text, "<sql>")
+        assert isinstance(result, Result)
+        return result
+
+    def insert(self, name: str, rows: Rows, *, message_ids: Sequence[str | None] | None = None) -> int:
+        """Append rows to a stream or upsert them into a table; returns when they are durable.
+
+        With `message_ids`, one a row, a row whose id was accepted before is dropped, so a retry
+        after a failure adds nothing twice. Returns how many rows were accepted.
+        """
+        self._check_open()
+        entry = self._insertable(name)
+        table = to_table(rows, entry.stream.schema, entry.name)
+        if table.num_rows == 0:
+            return 0
+        return self._append(entry, table, message_ids)
+
+    def insert_lines(
+        self, name: str, lines: Sequence[bytes | str], *, message_ids: Sequence[str | None] | None = None
+    ) -> int:
+        """Append undecoded lines, in the stream's format, to its log; what is malformed becomes a dead letter."""
+        self._check_open()
+        entry = self._insertable(name)
+        raw = [line.encode() if isinstance(line, str) else line for line in lines]
+        if not raw:
+            return 0
+        return self._append(entry, pa.table({"_raw": pa.array(raw, pa.binary())}), message_ids)
+
+    def _insertable(self, name: str) -> StreamEntry:
+        entry = self._catalog.stream(name)
+        if not isinstance(entry.options, LogOptions):
+            raise MillstreamError(
+                "NOT_INSERTABLE",
+                f"{entry.name} reads from {entry.options.source!r}: rows cannot be inserted",
+                hint="a stream with source = 'log' takes inserts",
+            )
+        return entry
+
+    def _append(self, entry: StreamEntry, rows: pa.Table, message_ids: Sequence[str | None] | None) -> int:
+        assert isinstance(entry.options, LogOptions)
+        topic = self._log.topic(entry.options.topic or entry.name)
+        keys = entry.stream.primary_key or entry.options.keys
+        if "_raw" in rows.column_names:
+            keys = ()
+        return topic.append(rows, keys=keys, message_ids=message_ids).rows
+
+    def changes(self, view: str, since_epoch: int = 0) -> Result:
+        """The changelog of a view after an epoch."""
+        self._check_open()
+        return Result(self._store.changes(self._catalog.view(view).name, since_epoch))
+
+    def subscribe(self, view: str, from_epoch: int = 0) -> Subscription:
+        """The changes of a view from an epoch on, as they are committed; never a loss, never a repeat."""
+        self._check_open()
+        name = self._catalog.view(view).name
+        return Subscription(
+            lambda since: self.changes(name, since),
+            self._store.last_epoch,
+            self._loop.committed,
+            lambda: self._open,
+            from_epoch,
+        )
+
+    # -- running -------------------------------------------------------------------------------
+
+    def drain(self) -> int:
+        """Process everything that has arrived and what the clock has made due; the last epoch."""
+        self._check_open()
+        self._raise_failure()
+        for entry in self._pushed():
+            if not self._streaming:
+                self._definitions.streaming_source(entry).run_available(
+                    self._session(), partial(self._loop.run_batch, entry)
+                )
+        while self._loop.run() is not None:
+            pass
+        self._maintain()
+        return self._store.last_epoch()
+
+    def start(self) -> None:
+        """Process continuously, in the background."""
+        self._check_open()
+        if self._thread is not None:
+            return
+        self._failure = None
+        self._thread = threading.Thread(target=self._run, name="millstream-epochs", daemon=True)
+        self._thread.start()
+        for entry in self._pushed():
+            source = self._definitions.streaming_source(entry)
+            source.start(self._session(), partial(self._loop.run_batch, entry))
+            self._streaming.append(source)
+
+    def stop(self) -> None:
+        """Stop processing; the epoch under way is finished first."""
+        thread, self._thread = self._thread, None
+        for source in self._streaming:
+            source.stop()
+        self._streaming.clear()
+        if thread is not None:
+            self._notify()
+            thread.join()
+        self._raise_failure()
+
+    def _run(self) -> None:
+        me = threading.current_thread()
+        while self._thread is me:
+            try:
+                self._dirty = False
+                worked = self._loop.run() is not None
+                self._maintain()
+                for source in self._streaming:
+                    if (failure := source.failure()) is not None:
+                        raise failure
+            except MillstreamError as error:
+                self._failure = error
+                return
+            except Exception as error:
+                self._failure = MillstreamError("INTERNAL", f"{type(error).__name__}: {error}")
+                return
+            if worked:
+                continue
+            with self._wake:
+                if not self._dirty and self._thread is me:
+                    self._clock.wait(self._wake, self._patience())
+
+    def _patience(self) -> float | None:
+        """How long to sleep without a call: until a timer, or until a source must be looked at."""
+        limits = [1.0]
+        due = self._loop.seconds_until_due()
+        if due is not None:
+            limits.append(due + 0.001)
+        if any(e.source is not None and not e.source.announces() for e in self._catalog.streams()):
+            limits.append(self._settings.poll_interval)
+        return min(limits)
+
+    def _on_append(self, topic: str) -> None:
+        self._notify()
+
+    def _notify(self) -> None:
+        with self._wake:
+            self._dirty = True
+            self._wake.notify_all()
+
+    def _pushed(self) -> list[StreamEntry]:
+        return [entry for entry in self._catalog.streams() if entry.source is None]
+
+    def _maintain(self) -> None:
+        """Retention and compaction of the log, now and then."""
+        if time.monotonic() - self._maintained_at < _MAINTAIN_SECONDS:
+            return
+        self.maintain()
+
+    def maintain(self) -> None:
+        """Apply the retention of every topic and compact the topics of tables now."""
+        self._maintained_at = time.monotonic()
+        for entry in self._catalog.streams():
+            if not isinstance(entry.options, LogOptions):
+                continue
+            topic = self._log.topic(entry.options.topic or entry.name)
+            progress = self._store.progress(entry.name)
+            topic.retain(keep_from=dict(progress.offsets) if progress else topic.start_offsets())
+            if entry.is_table:
+                topic.compact()
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop and let go of the data directory. Spark stays up for the next database."""
+        if not self._open:
+            return
+        try:
+            self.stop()
+        finally:
+            self._open = False
+            with self._loop.committed:
+                self._loop.committed.notify_all()
+            with self._loop.lock:
+                for entry in self._catalog.streams():
+                    if entry.source is not None:
+                        entry.source.close()
+                self._log.close()
+                self._store.close()
+            os.close(self._lock_file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            # What went wrong in the block matters more than what the background has to say.
+            with contextlib.suppress(MillstreamError):
+                self.close()
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise MillstreamError("CLOSED", "the database is closed")
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    # -- for the statements and the command line -----------------------------------------------
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._catalog
+
+    @property
+    def definitions(self) -> Definitions:
+        return self._definitions
+
+    @property
+    def loop(self) -> EpochLoop:
+        return self._loop
+
+    @property
+    def store(self) -> DuckDBStore:
+        return self._store
+
+    @property
+    def log(self) -> Log:
+        return self._log
+
+    def status(self) -> dict[str, Any]:
+        """What is going on, in a few figures."""
+        return {
+            "directory": str(self._directory),
+            "epoch": self._store.last_epoch(),
+            "running": self._thread is not None,
+            "failure": str(self._failure) if self._failure else None,
+            "streams": len([e for e in self._catalog.streams() if not e.is_table]),
+            "tables": len([e for e in self._catalog.streams() if e.is_table]),
+            "views": len(self._catalog.views()),
+        }
+
+
+def _lock(directory: Path) -> int:
+    """Own the directory, or say who does."""
+    file = os.open(directory / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.read(file, 32).decode(errors="replace").strip()
+        os.close(file)
+        raise MillstreamError(
+            "DATA_DIR_IN_USE",
+            f"the data directory {directory} is in use",
+            detail=f"by process {owner}" if owner else None,
+            hint="one process owns a data directory: close the other one, or use another directory",
+        ) from None
+    os.ftruncate(file, 0)
+    os.pwrite(file, str(os.getpid()).encode(), 0)
+    return file

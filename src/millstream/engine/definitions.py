@@ -1,0 +1,265 @@
+"""Making and dropping streams, tables and views.
+
+A definition is valid before anything of it exists: options are read, the query is planned, Spark
+has typed it. Then it is created in the store in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from millstream.engine.catalog import Catalog, Entry, StreamEntry, ViewEntry
+from millstream.log import Log, Topic, TopicSettings
+from millstream.model.errors import MillstreamError, did_you_mean
+from millstream.model.settings import ViewOptions
+from millstream.model.time import Clock, to_datetime
+from millstream.plan.nodes import Stream, View
+from millstream.plan.planner import plan_view
+from millstream.sources import (
+    SOURCES,
+    DatagenOptions,
+    DatagenSource,
+    FilesOptions,
+    FilesSource,
+    LogOptions,
+    LogSource,
+    SocketOptions,
+    SocketSource,
+    Source,
+    SparkOptions,
+    StreamOptions,
+    TableOptions,
+)
+from millstream.spark.epoch import delta_schema, expression_types
+from millstream.spark.streaming import StreamingSource
+from millstream.sql import render
+from millstream.sql.functions import check_query
+from millstream.sql.statements import CreateStream, CreateTable, CreateView, Drop
+from millstream.store.duckdb_store import DuckDBStore
+from millstream.store.protocol import Progress
+
+
+@dataclass(slots=True)
+class Definitions:
+    catalog: Catalog
+    store: DuckDBStore
+    log: Log
+    clock: Clock
+    spark: Callable[[], SparkSession]
+    directory: Path
+
+    # -- streams and tables --------------------------------------------------------------------
+
+    def create_stream(self, create: CreateStream) -> bool:
+        """Create a stream; False if it was there and that is fine."""
+        if self._exists(create):
+            return False
+        self.catalog.check_free(create.name, create.position)
+        options = dict(create.options)
+        if options.get("source") == "datagen" and "start" not in options:
+            # The n-th row must be the same after a restart.
+            start = to_datetime(self.clock.now()).isoformat(sep=" ")
+            create = replace(create, options=(*create.options, ("start", start)))
+        entry = self.open_stream(create)
+        self.store.create_stream(entry.stream, render(create), self.clock.now())
+        self.catalog.add(entry)
+        return True
+
+    def open_stream(self, create: CreateStream) -> StreamEntry:
+        """A stream as its statement says, with its source opened."""
+        options = dict(create.options)
+        kind = options.get("source", "log")
+        model = SOURCES.get(kind)
+        if model is None:
+            raise MillstreamError(
+                "UNKNOWN_SOURCE",
+                f"there is no source {kind!r}",
+                hint=did_you_mean(kind, SOURCES),
+                position=create.position,
+            )
+        read = model.read(options, create.position)
+        if create.watermark is not None and create.watermark.percentile is not None:
+            raise MillstreamError(
+                "NOT_SUPPORTED",
+                "watermarks at a percentile are not supported yet",
+                hint="write WATERMARK FOR column AS column - INTERVAL …",
+                position=create.position,
+            )
+        stream = Stream(create.name, create.schema, create.watermark, create.correction)
+        return StreamEntry(create, stream, read, self._source(stream, read, create))
+
+    def _source(self, stream: Stream, options: StreamOptions, create: CreateStream) -> Source | None:
+        match options:
+            case SparkOptions():
+                return None
+            case SocketOptions():
+                return SocketSource(self._topic(stream, options), stream.schema, options)
+            case LogOptions():
+                for key in options.keys:
+                    if stream.schema.find(key) is None:
+                        raise MillstreamError(
+                            "UNKNOWN_COLUMN",
+                            f"option key: {stream.name} has no column {key!r}",
+                            hint=did_you_mean(key, (n.lower() for n in stream.schema.names())),
+                            position=create.position,
+                        )
+                return LogSource(self._topic(stream, options), stream.schema, options)
+            case FilesOptions():
+                return FilesSource(options, self.store.files(stream.name))
+            case DatagenOptions():
+                source = DatagenSource(options, stream.schema, stream.event_time, self.clock)
+                progress = self.store.progress(stream.name)
+                if progress is not None:
+                    source.resume(progress.offsets)
+                return source
+        raise AssertionError(options)
+
+    def _topic(self, stream: Stream, options: LogOptions) -> Topic:
+        settings = TopicSettings(
+            retention_micros=options.retention,
+            retention_bytes=options.retention_size,
+            compact_by=stream.primary_key,
+            message_id_window_micros=options.message_id_window,
+        )
+        return self.log.create_topic(options.topic or stream.name, options.partitions, settings)
+
+    def streaming_source(self, entry: StreamEntry) -> StreamingSource:
+        """The Structured Streaming side of a `source = 'spark'` stream."""
+        options = entry.options
+        assert isinstance(options, SparkOptions)
+        checkpoint = self.directory / "spark" / "checkpoints" / entry.name
+        return StreamingSource(options.format, options.path, options.options, entry.stream.schema, checkpoint)
+
+    def create_table(self, create: CreateTable) -> bool:
+        if self._exists(create):
+            return False
+        self.catalog.check_free(create.name, create.position)
+        entry = self.open_table(create)
+        self.store.create_table(entry.stream, render(create), self.clock.now())
+        self.catalog.add(entry)
+        return True
+
+    def open_table(self, create: CreateTable) -> StreamEntry:
+        options = TableOptions.read(dict(create.options), create.position)
+        stream = Stream(create.name, create.schema, None, None, create.primary_key)
+        return StreamEntry(create, stream, options, LogSource(self._topic(stream, options), stream.schema, options))
+
+    def _exists(self, create: CreateStream | CreateTable | CreateView) -> bool:
+        entry = self.catalog.find(create.name)
+        if entry is None:
+            return False
+        if create.if_not_exists:
+            return True
+        if create.or_replace and not isinstance(create, CreateView):
+            same = replace(create, or_replace=False) == replace(entry.statement, or_replace=False)
+            if same:
+                return True
+            self.drop(Drop("table" if isinstance(create, CreateTable) else "stream", create.name))
+        return False
+
+    # -- views ---------------------------------------------------------------------------------
+
+    def create_view(self, create: CreateView) -> bool:
+        existing = self.catalog.find(create.name)
+        replacing = create.or_replace and isinstance(existing, ViewEntry)
+        if not replacing:
+            if self._exists(create):
+                return False
+            self.catalog.check_free(create.name, create.position)
+        entry = ViewEntry(create)
+        view = self.plan(entry)
+        stream = self.catalog.stream(view.stream)
+        schema = delta_schema(self.spark(), stream.stream, view)
+        options = ViewOptions.read(dict(create.options), create.position)
+        history = self._history(stream) if options.backfill else None
+        self.store.create_view(
+            view,
+            schema,
+            render(replace(create, or_replace=False)),
+            self.clock.now(),
+            history,
+            replace=replacing,
+        )
+        self.catalog.add(entry)
+        return True
+
+    def _history(self, entry: StreamEntry) -> Progress | None:
+        """Where a new view begins to read, if the stream has a past that can be read."""
+        progress = self.store.progress(entry.name)
+        if progress is None or entry.source is None:
+            return None
+        start = dict(entry.source.start())
+        behind = any(progress.offsets.get(partition, 0) > offset for partition, offset in start.items())
+        return Progress(offsets=start) if behind else None
+
+    def plan(self, entry: ViewEntry) -> View:
+        """The plan of a view, made once."""
+        if entry.plan is None:
+            entry.plan = self.plan_statement(entry.statement)
+        return entry.plan
+
+    def plan_statement(self, create: CreateView) -> View:
+        check_query(
+            create.query,
+            text=create.position.text if create.position else "",
+            source=create.position.source if create.position else "<sql>",
+            deterministic=True,
+        )
+
+        def find(name: str) -> Stream | None:
+            entry = self.catalog.find(name)
+            return entry.stream if isinstance(entry, StreamEntry) and not entry.is_table else None
+
+        return plan_view(
+            replace(create, query=create.query.copy()),
+            find,
+            lambda stream, sqls: expression_types(self.spark(), stream, sqls),
+        )
+
+    # -- dropping ------------------------------------------------------------------------------
+
+    def drop(self, drop: Drop) -> bool:
+        entry = self.catalog.find(drop.name)
+        if entry is None or _kind(entry) != drop.kind:
+            if drop.if_exists and entry is None:
+                return False
+            known = [e.name.lower() for e in self.catalog if _kind(e) == drop.kind]
+            raise MillstreamError(
+                f"UNKNOWN_{drop.kind.upper()}",
+                f"there is no {drop.kind} {drop.name!r}",
+                detail=f"{entry.name} is a {_kind(entry)}" if entry is not None else None,
+                hint=did_you_mean(drop.name, known),
+                position=drop.position,
+            )
+        if isinstance(entry, StreamEntry):
+            readers = [v.name for v in self.catalog.views() if self.plan(v).stream == entry.name]
+            if readers:
+                raise MillstreamError(
+                    "IN_USE",
+                    f"{entry.name} is read by {', '.join(sorted(readers))}",
+                    hint="drop the views first",
+                    position=drop.position,
+                )
+            if entry.source is not None:
+                entry.source.close()
+        self.store.drop(entry.name)
+        self.catalog.remove(entry.name)
+        if isinstance(entry, StreamEntry) and isinstance(entry.options, LogOptions):
+            self._drop_topic(entry.options.topic or entry.name)
+        return True
+
+    def _drop_topic(self, topic: str) -> None:
+        """A topic goes with the last stream that reads it."""
+        used = {(e.options.topic or e.name) for e in self.catalog.streams() if isinstance(e.options, LogOptions)}
+        if topic not in used and topic in self.log.topics():
+            self.log.drop_topic(topic)
+
+
+def _kind(entry: Entry) -> str:
+    if isinstance(entry, ViewEntry):
+        return "view"
+    return "table" if entry.is_table else "stream"

@@ -1,0 +1,285 @@
+"""The epoch loop: cut slices, run Spark, judge lateness, commit.
+
+One epoch covers every stream that has new rows. Draining, continuous running and reading history
+are the same code: whoever calls, an epoch takes rows with their offsets and commits the offsets
+with the results. Nothing is recorded when nothing happened.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
+from millstream.model.errors import MillstreamError
+from millstream.model.settings import EngineSettings
+from millstream.model.time import Clock
+from millstream.plan.nodes import AggregateView, View
+from millstream.plan.slices import BatchSlice
+from millstream.plan.watermarks import advance, next_idle_at
+from millstream.sources import Cut
+from millstream.sources.options import DAY
+from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta
+from millstream.spark.relation import Decoder
+from millstream.store.duckdb_store import DuckDBStore
+from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
+
+
+@dataclass(slots=True)
+class EpochLoop:
+    """Runs epochs, one at a time, for whoever asks."""
+
+    catalog: Catalog
+    store: DuckDBStore
+    clock: Clock
+    settings: EngineSettings
+    spark: Callable[[], SparkSession]
+    plan: Callable[[ViewEntry], View]
+    lock: threading.RLock
+    committed: threading.Condition
+    """Notified after every commit."""
+    next_due_at: int | None = None
+
+    def run(self) -> int | None:
+        """One epoch over what there is; None when there is nothing to do."""
+        with self.lock:
+            history = self._catch_up()
+            if history is not None:
+                return history
+            cuts = {
+                entry.name: cut
+                for entry in self.catalog.streams()
+                if entry.source is not None and (cut := self._cut(entry)) is not None
+            }
+            return self._run(cuts)
+
+    def run_batch(self, entry: StreamEntry, slice_: BatchSlice) -> int | None:
+        """One epoch over a micro-batch that Structured Streaming handed over, once."""
+        with self.lock:
+            done = self._progress(entry).offsets.get(0, 0)
+            if slice_.batch_id < done:
+                return None
+            while self._catch_up() is not None:
+                pass
+            return self._run({entry.name: Cut(slice_, {0: slice_.batch_id + 1})})
+
+    def _cut(self, entry: StreamEntry) -> Cut | None:
+        assert entry.source is not None
+        return entry.source.cut(self._progress(entry).offsets, self.settings.max_epoch_rows)
+
+    def _progress(self, entry: StreamEntry) -> Progress:
+        return self.store.progress(entry.name) or Progress()
+
+    # -- an epoch ------------------------------------------------------------------------------
+
+    def _run(self, cuts: Mapping[str, Cut]) -> int | None:
+        now = self.clock.now()
+        timer_due = self.next_due_at is not None and self.next_due_at <= now
+        streams: list[StreamPart] = []
+        views: list[ViewPart] = []
+        open_epochs: list[OpenEpoch] = []
+        timings: dict[str, float] = {}
+        started = time.perf_counter()
+        try:
+            for entry in self.catalog.streams():
+                cut = cuts.get(entry.name)
+                entries = [view for view in self.catalog.views() if self._reads(view, entry)]
+                if cut is None:
+                    self._idle(entry, entries, now, timer_due, streams, views)
+                    continue
+                plans = [self.plan(view) for view in entries]
+                part, view_parts, opened = self._read(entry, cut, plans, now)
+                streams.append(part)
+                views.extend(view_parts)
+                open_epochs.append(opened)
+            if not streams and not views:
+                return None
+            timings["spark_ms"] = (time.perf_counter() - started) * 1000
+            return self._commit(EpochPart(now, streams, views, timings))
+        finally:
+            for opened in open_epochs:
+                opened.close()
+
+    def _reads(self, view: ViewEntry, entry: StreamEntry) -> bool:
+        return self.plan(view).stream == entry.name
+
+    def _commit(self, part: EpochPart) -> int:
+        committed = self.store.commit(part)
+        waiting = [plan for view in self.catalog.views() if (plan := view.plan) is not None]
+        self.next_due_at = self.store.next_due_at(waiting)
+        with self.committed:
+            self.committed.notify_all()
+        return committed.epoch
+
+    def _idle(
+        self,
+        entry: StreamEntry,
+        views: Sequence[ViewEntry],
+        now: int,
+        timer_due: bool,
+        stream_parts: list[StreamPart],
+        view_parts: list[ViewPart],
+    ) -> None:
+        """A stream without new rows: its watermark may move all the same, and timers may be due."""
+        progress = self._progress(entry)
+        moved = self._advance(entry, progress, {}, now)
+        plans = [self.plan(view) for view in views]
+        if moved.watermark != progress.watermark:
+            stream_parts.append(StreamPart(entry.stream, moved))
+            chosen = plans
+        elif timer_due:
+            chosen = [p for p in plans if isinstance(p, AggregateView) and p.trigger.intervals]
+        else:
+            chosen = []
+        view_parts.extend(ViewPart(plan, None, progress.watermark, moved.watermark) for plan in chosen)
+
+    def _read(
+        self, entry: StreamEntry, cut: Cut, plans: Sequence[View], now: int
+    ) -> tuple[StreamPart, list[ViewPart], OpenEpoch]:
+        """Read a cut of a stream for its views."""
+        before = self._progress(entry)
+        opened = self._open(entry, cut, plans)
+        try:
+            table_rows = None
+            deltas: dict[str, ViewDelta] = {}
+            if entry.is_table:
+                stats, table_rows = opened.run_table()
+            else:
+                stats, deltas = opened.run()
+            after = replace(self._advance(entry, before, stats.newest, now), offsets=dict(cut.offsets))
+            part = StreamPart(
+                entry.stream,
+                after,
+                rows=stats.rows,
+                dead=stats.dead,
+                dead_rows=opened.dead_rows() if stats.dead else None,
+                files=cut.files,
+                table_rows=table_rows,
+            )
+            views = [
+                self._judge(opened, plan, deltas[plan.name], stats, before.watermark, after.watermark) for plan in plans
+            ]
+        except BaseException:
+            opened.close()
+            raise
+        return part, views, opened
+
+    def _open(self, entry: StreamEntry, cut: Cut, plans: Sequence[View]) -> OpenEpoch:
+        spark = cut.slice.frame.sparkSession if isinstance(cut.slice, BatchSlice) else self.spark()
+        max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
+        decoder = Decoder(entry.stream, max_ahead)
+        partitions = entry.source.partitions if entry.source is not None else 1
+        return OpenEpoch(spark, decoder, cut.slice, plans, partitions)
+
+    def _advance(self, entry: StreamEntry, progress: Progress, newest: Mapping[int, int], now: int) -> Progress:
+        merged = {**progress.newest}
+        for partition, at in newest.items():
+            merged[partition] = max(at, merged.get(partition, at))
+        active = {**progress.active_at, **dict.fromkeys(newest, now)}
+        if entry.stream.watermark is None:
+            return replace(progress, newest=merged, active_at=active)
+        watermark = advance(
+            progress.watermark,
+            merged,
+            active,
+            slack=entry.stream.slack,
+            idle_timeout=entry.options.idle_timeout,
+            now=now,
+        )
+        return replace(progress, newest=merged, active_at=active, watermark=watermark)
+
+    def _judge(
+        self, opened: OpenEpoch, plan: View, delta: ViewDelta, stats: StreamStats, before: int, after: int
+    ) -> ViewPart:
+        """Part a delta into what is used and what is late, and check that every row is accounted for."""
+        rows, late, panes = split_late(plan, delta.rows, before)
+        part = ViewPart(
+            plan,
+            rows,
+            before,
+            after,
+            used=delta.used - late,
+            filtered=delta.filtered,
+            late=late,
+            failed=delta.failed,
+            late_rows=opened.late_rows(plan, panes) if late else None,
+            failed_rows=opened.failed_rows(plan) if delta.failed else None,
+        )
+        decoded = stats.rows - stats.dead
+        if part.used + part.filtered + part.late + part.failed != decoded:
+            raise MillstreamError(
+                "ACCOUNTING",
+                f"view {plan.name}: {decoded} rows decoded, but {part.used} used, {part.filtered} filtered, "
+                f"{part.late} late and {part.failed} failed",
+                hint="this is a defect in Millstream; nothing was committed",
+            )
+        return part
+
+    # -- history -------------------------------------------------------------------------------
+
+    def _catch_up(self) -> int | None:
+        """One epoch of history for a view that is younger than its stream; None when all have joined."""
+        for view in self.catalog.views():
+            behind = self.store.view_progress(view.name)
+            if behind is None:
+                continue
+            plan = self.plan(view)
+            entry = self.catalog.stream(plan.stream)
+            return self._read_history(entry, plan, behind)
+        return None
+
+    def _read_history(self, entry: StreamEntry, plan: View, behind: Progress) -> int:
+        now = self.clock.now()
+        live = self._progress(entry)
+        cut = None
+        if entry.source is not None:
+            cut = entry.source.cut(behind.offsets, self.settings.max_epoch_rows, until=live.offsets)
+        if cut is None:
+            joined = ViewPart(plan, None, behind.watermark, max(behind.watermark, live.watermark))
+            return self._commit(EpochPart(now, [StreamPart(entry.stream, live)], [joined]))
+        opened = self._open(entry, cut, [plan])
+        try:
+            stats, deltas = opened.run()
+            moved = replace(self._advance(entry, behind, stats.newest, now), offsets=dict(cut.offsets))
+            done = all(moved.offsets.get(p, 0) >= end for p, end in live.offsets.items())
+            after = max(moved.watermark, live.watermark) if done else moved.watermark
+            part = self._judge(opened, plan, deltas[plan.name], stats, behind.watermark, after)
+            part = replace(part, catching_up=None if done else moved)
+            stream = StreamPart(entry.stream, live, rows=stats.rows, dead=stats.dead)
+            return self._commit(EpochPart(now, [stream], [part]))
+        finally:
+            opened.close()
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    def seconds_until_due(self) -> float | None:
+        """How long nothing can happen without new rows; None if there is no limit."""
+        now = self.clock.now()
+        instants = [self.next_due_at] if self.next_due_at is not None else []
+        for entry in self.catalog.streams():
+            at = next_idle_at(self._progress(entry).active_at, entry.options.idle_timeout, now)
+            if at is not None:
+                instants.append(at)
+        return max(0.0, (min(instants) - now) / 1_000_000) if instants else None
+
+
+def split_late(plan: View, rows: pa.Table, before: int) -> tuple[pa.Table, int, list[int]]:
+    """Take the panes that no open window holds out of a delta: (the rest, late rows, late panes)."""
+    closes = plan.window is not None and (not isinstance(plan, AggregateView) or plan.windows_close)
+    if not closes or before == BEGINNING or rows.num_rows == 0:
+        return rows, 0, []
+    window = plan.window
+    assert window is not None
+    panes = rows.column("__pane").to_numpy()
+    newest_start = panes if window.is_tumbling else panes - (panes - window.offset) % window.slide
+    late = newest_start + window.size + plan.lateness <= before
+    if not late.any():
+        return rows, 0, []
+    counts = rows.column("__rows").to_numpy() if isinstance(plan, AggregateView) else np.ones(len(panes), np.int64)
+    return rows.filter(pa.array(~late)), int(counts[late].sum()), sorted({int(pane) for pane in panes[late]})

@@ -1,0 +1,61 @@
+"""What a statement returns: a table of rows, in the form the caller likes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class Result:
+    """Rows with named columns. Instants are UTC, without a zone."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self._table.column_names)
+
+    def to_arrow(self) -> pa.Table:
+        """An Arrow table. Sums of integers are `decimal128(38, 0)`: they cannot overflow."""
+        return self._table
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A DataFrame. Integers that Arrow holds as decimals become int64 where they fit."""
+        table = self._table
+        for index, field in enumerate(table.schema):
+            if _is_wide_integer(field.type):
+                try:
+                    table = table.set_column(index, field.name, pc.cast(table.column(index), pa.int64()))
+                except pa.ArrowInvalid:
+                    continue
+        frame: pd.DataFrame = table.to_pandas()
+        return frame
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A list of dicts."""
+        wide = [field.name for field in self._table.schema if _is_wide_integer(field.type)]
+        rows: list[dict[str, Any]] = self._table.to_pylist()
+        for name in wide:
+            for row in rows:
+                if isinstance(row[name], Decimal):
+                    row[name] = int(row[name])
+        return rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __repr__(self) -> str:
+        return f"Result({len(self)} rows: {', '.join(self.columns)})"
+
+
+def _is_wide_integer(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(type_) and type_.scale == 0 and type_.precision == 38)

@@ -1,0 +1,143 @@
+"""Rows that a program inserts, checked and brought into the columns of a stream.
+
+Refuses what does not fit before anything is written: an insert is taken whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from typing import Any, TypeAlias
+
+import pandas as pd
+import pyarrow as pa
+
+from millstream.model.errors import MillstreamError, did_you_mean
+from millstream.model.schema import Column, Schema, sql_type
+from millstream.model.time import to_micros
+
+Rows: TypeAlias = Iterable[dict[str, Any]] | pa.Table | pa.RecordBatch | pd.DataFrame
+
+
+def to_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
+    """Rows as an Arrow table with exactly the columns of the schema; what is missing is NULL."""
+    if isinstance(rows, pd.DataFrame):
+        rows = pa.Table.from_pandas(rows, preserve_index=False)
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    if isinstance(rows, pa.Table):
+        return _from_arrow(rows, schema, relation)
+    if isinstance(rows, dict | str):
+        raise MillstreamError("BAD_ROWS", "expected a list of rows, got a single one", hint="write [row]")
+    return _from_dicts(list(rows), schema, relation)
+
+
+def _from_dicts(rows: list[dict[str, Any]], schema: Schema, relation: str) -> pa.Table:
+    names = {name.lower(): name for name in schema.names()}
+    for number, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise MillstreamError("BAD_ROWS", f"row {number} is {type(row).__name__}, not a dict")
+        for key in row:
+            if str(key).lower() not in names:
+                raise _unknown(str(key), relation, schema)
+    exact = all(key in schema.names() for row in rows[:1] for key in row)
+    if not exact:
+        rows = [{names[str(key).lower()]: value for key, value in row.items()} for row in rows]
+    arrays = [_array([row.get(column.name) for row in rows], column) for column in schema.columns]
+    return pa.table(arrays, schema=schema.to_arrow())
+
+
+def _array(values: list[Any], column: Column) -> pa.Array:
+    try:
+        if pa.types.is_timestamp(column.type):
+            return pa.array([_instant(value) for value in values], pa.int64()).cast(column.type)
+        if pa.types.is_date(column.type):
+            values = [date.fromisoformat(value) if isinstance(value, str) else value for value in values]
+        if pa.types.is_integer(column.type) and any(isinstance(value, bool) for value in values):
+            raise pa.ArrowInvalid("a boolean is not a number")
+        return pa.array(values, column.type)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        number, value = next(
+            ((n, v) for n, v in enumerate(values) if not _fits(v, column)), (0, values[0] if values else None)
+        )
+        raise _mismatch(number, value, column) from None
+
+
+def _fits(value: Any, column: Column) -> bool:
+    try:
+        if pa.types.is_timestamp(column.type):
+            _instant(value)
+        else:
+            if pa.types.is_integer(column.type) and isinstance(value, bool):
+                return False
+            if pa.types.is_date(column.type) and isinstance(value, str):
+                value = date.fromisoformat(value)
+            pa.array([value], column.type)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        return False
+    return True
+
+
+def _instant(value: Any) -> int | None:
+    """Microseconds of a datetime, an ISO text, or seconds since 1970."""
+    if value is None or value is pd.NaT:
+        return None
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, pd.Timestamp):
+        value = value.to_pydatetime(warn=False)
+    if isinstance(value, datetime):
+        return to_micros(value)
+    if isinstance(value, date):
+        return to_micros(datetime(value.year, value.month, value.day))
+    if isinstance(value, bool):
+        raise TypeError
+    if isinstance(value, int):
+        return value * 1_000_000
+    if isinstance(value, float):
+        return to_micros(datetime.fromtimestamp(value, UTC))
+    raise TypeError
+
+
+def _from_arrow(rows: pa.Table, schema: Schema, relation: str) -> pa.Table:
+    names = {name.lower(): name for name in rows.column_names}
+    for name in rows.column_names:
+        if schema.find(name) is None:
+            raise _unknown(name, relation, schema)
+    arrays = []
+    for column in schema.columns:
+        given = names.get(column.name.lower())
+        if given is None:
+            arrays.append(pa.nulls(rows.num_rows, column.type))
+            continue
+        array = rows.column(given)
+        try:
+            if pa.types.is_timestamp(column.type) and pa.types.is_string(array.type):
+                arrays.append(_array(array.to_pylist(), column))
+            else:
+                arrays.append(array.cast(column.type))
+        except pa.ArrowException as error:
+            raise MillstreamError(
+                "TYPE_MISMATCH",
+                f"column {column.name} is {sql_type(column.type)}, got {array.type}",
+                detail=str(error).splitlines()[0],
+            ) from None
+    return pa.table(arrays, schema=schema.to_arrow())
+
+
+def _unknown(name: str, relation: str, schema: Schema) -> MillstreamError:
+    return MillstreamError(
+        "UNKNOWN_COLUMN",
+        f"{relation} has no column {name!r}",
+        hint=did_you_mean(name, (n.lower() for n in schema.names())),
+    )
+
+
+def _mismatch(number: int, value: Any, column: Column) -> MillstreamError:
+    shown = repr(value)
+    return MillstreamError(
+        "TYPE_MISMATCH",
+        f"row {number}: column {column.name} is {sql_type(column.type)}, got {type(value).__name__}",
+        detail=f"the value is {shown[:100]}{'…' if len(shown) > 100 else ''}",
+        hint="nothing of this insert was written",
+    )

@@ -1,0 +1,254 @@
+"""Carrying out statements: one function per kind."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from millstream.engine.catalog import StreamEntry, ViewEntry
+from millstream.engine.result import Result
+from millstream.engine.subscription import Subscription
+from millstream.model.errors import MillstreamError, did_you_mean
+from millstream.model.schema import TIMESTAMP, sql_type
+from millstream.model.time import format_duration, to_datetime
+from millstream.plan.explain import explain_view
+from millstream.plan.nodes import AggregateView
+from millstream.sql import position_of, render
+from millstream.sql.functions import check_query
+from millstream.sql.statements import (
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Describe,
+    Drop,
+    Explain,
+    Insert,
+    Select,
+    Show,
+    ShowCreate,
+    Statement,
+    Subscribe,
+)
+from millstream.store.protocol import BEGINNING
+
+if TYPE_CHECKING:
+    from millstream.engine.database import Database
+
+
+class Statements:
+    """The statements of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def run(self, statement: Statement, text: str, source: str) -> Result | Subscription | None:
+        db = self._db
+        match statement:
+            case CreateStream():
+                with db.loop.lock:
+                    db.definitions.create_stream(statement)
+            case CreateTable():
+                with db.loop.lock:
+                    db.definitions.create_table(statement)
+            case CreateView():
+                with db.loop.lock:
+                    db.definitions.create_view(statement)
+            case Drop():
+                with db.loop.lock:
+                    db.definitions.drop(statement)
+            case Insert():
+                self._insert(statement, text, source)
+            case Select(query):
+                return Result(self._select(query, text, source))
+            case Subscribe(name, from_epoch):
+                return db.subscribe(db.catalog.view(name, statement.position).name, from_epoch)
+            case Show():
+                return self._show(statement)
+            case ShowCreate():
+                return self._show_create(statement)
+            case Describe():
+                return self._describe(statement)
+            case Explain():
+                return self._explain(statement)
+        return None
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _select(self, query: exp.Query, text: str, source: str) -> pa.Table:
+        """Check a query and run it in the store, as of the last committed epoch."""
+        check_query(query, text=text, source=source, deterministic=False)
+        readable = self._db.catalog.readable()
+        query = query.copy()
+        defined = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
+        for table in query.find_all(exp.Table):
+            name = table.name.lower()
+            if name in readable:
+                table.set("this", exp.to_identifier(readable[name], quoted=True))
+            elif name not in defined and table.name:
+                entry = self._db.catalog.find(table.name)
+                known = isinstance(entry, StreamEntry)
+                raise MillstreamError(
+                    "STREAM_NOT_READABLE" if known else "UNKNOWN_RELATION",
+                    f"{table.name} is a stream: its rows pass by and are not kept"
+                    if known
+                    else f"there is no view or table {table.name!r}",
+                    hint="create a view over it and read that" if known else did_you_mean(table.name, readable),
+                    position=position_of(table, text, source),
+                )
+        return self._db.store.query(query.sql(dialect="duckdb"))
+
+    def _insert(self, insert: Insert, text: str, source: str) -> None:
+        entry = self._db.catalog.stream(insert.target, insert.position)
+        schema = entry.stream.schema
+        names = list(insert.columns or schema.names())
+        for name in names:
+            if schema.find(name) is None:
+                raise MillstreamError(
+                    "UNKNOWN_COLUMN",
+                    f"{entry.name} has no column {name!r}",
+                    hint=did_you_mean(name, (n.lower() for n in schema.names())),
+                    position=insert.position,
+                )
+        rows = self._select(insert.query, text, source)
+        if rows.num_columns != len(names):
+            raise MillstreamError(
+                "BAD_INSERT",
+                f"{len(names)} columns are named, but the rows have {rows.num_columns}",
+                position=insert.position,
+            )
+        table = rows.rename_columns(names)
+        arrays = [table.column(i) for i in range(table.num_columns)]
+        fixed = [_loosely(array, schema.find(name).type) for array, name in zip(arrays, names, strict=True)]  # type: ignore[union-attr]
+        self._db.insert(entry.name, pa.table(fixed, names=names))
+
+    # -- looking -------------------------------------------------------------------------------
+
+    def _show(self, show: Show) -> Result:
+        catalog = self._db.catalog
+        match show.what:
+            case "streams":
+                rows = [self._stream_row(e) for e in catalog.streams() if not e.is_table]
+                return _result(rows, {"name": str, "source": str, "watermark": datetime, "rows_read": int})
+            case "tables":
+                tables = [e for e in catalog.streams() if e.is_table]
+                rows = [{"name": e.name, "primary_key": ", ".join(e.stream.primary_key)} for e in tables]
+                return _result(rows, {"name": str, "primary_key": str})
+            case "views":
+                rows = [
+                    {
+                        "name": v.name,
+                        "stream": plan.stream,
+                        "emit": _emit_words(plan),
+                        "statement": render(v.statement),
+                    }
+                    for v in catalog.views()
+                    for plan in [self._db.definitions.plan(v)]
+                ]
+                return _result(rows, {"name": str, "stream": str, "emit": str, "statement": str})
+            case "sinks":
+                return _result([], {"name": str})
+            case "epochs":
+                return Result(self._db.store.query(_EPOCHS))
+
+    def _stream_row(self, entry: StreamEntry) -> dict[str, Any]:
+        progress = self._db.store.progress(entry.name)
+        watermark = progress.watermark if progress else BEGINNING
+        return {
+            "name": entry.name,
+            "source": entry.options.source,
+            "watermark": None if watermark == BEGINNING else to_datetime(watermark),
+            "rows_read": sum(progress.offsets.values()) if progress else 0,
+        }
+
+    def _show_create(self, show: ShowCreate) -> Result:
+        entry = self._db.catalog.find(show.name)
+        if entry is None:
+            raise self._unknown(show.name, show.position)
+        return _result([{"statement": render(entry.statement)}], {"statement": str})
+
+    def _describe(self, describe: Describe) -> Result:
+        db = self._db
+        entry = db.catalog.find(describe.name)
+        if isinstance(entry, StreamEntry) and not entry.is_table:
+            stream = entry.stream
+            rows = [
+                {
+                    "column": c.name,
+                    "type": sql_type(c.type),
+                    "note": f"event time, watermark {format_duration(stream.slack)} behind"
+                    if c.name == stream.event_time
+                    else None,
+                }
+                for c in stream.schema.columns
+            ]
+            return _result(rows, {"column": str, "type": str, "note": str})
+        name = entry.name if entry is not None else db.catalog.readable().get(describe.name.lower())
+        if name is None:
+            raise self._unknown(describe.name, describe.position)
+        keys: set[str] = set()
+        if isinstance(entry, StreamEntry):
+            keys = set(entry.stream.primary_key)
+        elif isinstance(entry, ViewEntry) and isinstance(plan := db.definitions.plan(entry), AggregateView):
+            keys = {key.output for key in plan.keys if key.output is not None}
+            if plan.window is not None:
+                keys |= {out.name for out in plan.outputs if "make_timestamp(__ws" in out.sql}
+        rows = [
+            {"column": column, "type": type_, "note": "key" if column in keys else None}
+            for column, type_ in db.store.columns(name)
+        ]
+        return _result(rows, {"column": str, "type": str, "note": str})
+
+    def _explain(self, explain: Explain) -> Result:
+        db = self._db
+        match explain.target:
+            case str(name):
+                plan = db.definitions.plan(db.catalog.view(name, explain.position))
+            case CreateView() as create:
+                plan = db.definitions.plan_statement(create)
+            case Select(query):
+                lines = [
+                    "query",
+                    "  in the store, over one committed epoch",
+                    f"    {query.sql(dialect='spark')}",
+                ]
+                return _result([{"plan": line} for line in lines], {"plan": str})
+        stream = db.catalog.stream(plan.stream).stream
+        return _result([{"plan": line} for line in explain_view(plan, stream)], {"plan": str})
+
+    def _unknown(self, name: str, position: Any) -> MillstreamError:
+        known = [entry.name.lower() for entry in self._db.catalog]
+        return MillstreamError(
+            "UNKNOWN_RELATION", f"there is no {name!r}", hint=did_you_mean(name, known), position=position
+        )
+
+
+_EPOCHS = """
+SELECT epoch, make_timestamp(committed_at) AS committed_at, rows_in, rows_decoded, rows_dead, rows_used,
+       rows_filtered, rows_late, rows_failed, offsets, watermarks, streams, views, timings
+FROM ms.epochs ORDER BY epoch
+"""
+
+_ARROW = {str: pa.string(), int: pa.int64(), datetime: TIMESTAMP}
+
+
+def _result(rows: list[dict[str, Any]], columns: dict[str, type]) -> Result:
+    schema = pa.schema([(name, _ARROW[type_]) for name, type_ in columns.items()])
+    return Result(pa.Table.from_pylist(rows, schema=schema))
+
+
+def _emit_words(plan: Any) -> str:
+    if not isinstance(plan, AggregateView):
+        return "each row once"
+    return "on epoch" if plan.trigger.is_live else "by trigger"
+
+
+def _loosely(array: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    """Literals of SQL come in types of their own: bring them to the column's where nothing is lost."""
+    if pa.types.is_timestamp(type_) and pa.types.is_timestamp(array.type):
+        return array.cast(pa.timestamp("us", array.type.tz)).cast(type_)
+    if pa.types.is_decimal(array.type) and pa.types.is_floating(type_):
+        return array.cast(pa.float64()).cast(type_)
+    return array

@@ -1,0 +1,216 @@
+"""Compaction: a table topic keeps the newest row of every key.
+
+Owns the rewriting of sealed segments. The newest row per key *among the sealed segments* stays,
+with its offset and its landing time; the active segment is left as it is. Rows of frames without
+the key columns (undecoded lines) have no key and all stay.
+
+Always: a rewritten segment is complete and durable under a name of a higher generation before any
+file it replaces is removed; whichever of those a crash leaves behind, the next open removes.
+References to removed files fail with FRAME_GONE; planning the range again finds the rows. It must
+not change offsets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millstream.log import disk
+from millstream.log.frames import LANDED_AT, OFFSET, Body, encode, read_frame
+from millstream.log.index import FrameIndex
+from millstream.log.partitions import Partition
+from millstream.log.segments import Segment, segment_path
+from millstream.model.errors import MillstreamError
+
+FRAME_TARGET_BYTES = 8 * 1024 * 1024
+_NO_ROWS = pa.record_batch({OFFSET: pa.array([], type=pa.int64()), LANDED_AT: pa.array([], type=pa.int64())})
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What compaction did to sealed segments."""
+
+    rows_before: int = 0
+    rows_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+
+    def __add__(self, other: Compacted) -> Compacted:
+        return Compacted(
+            self.rows_before + other.rows_before,
+            self.rows_after + other.rows_after,
+            self.bytes_before + other.bytes_before,
+            self.bytes_after + other.bytes_after,
+        )
+
+
+def compact_partition(
+    partition: Partition,
+    keys: Sequence[str],
+    compression: str | None,
+    before_remove: Callable[[Sequence[Segment]], None],
+) -> Compacted:
+    """Rewrite the sealed segments of a partition; the caller holds its maintenance lock."""
+    sealed = partition.sealed()
+    if not sealed:
+        return Compacted()
+    # Planning a read of everything finds gaps; rewriting would otherwise close over lost rows.
+    partition.frames(sealed[0].base, _end_of(sealed[-1], partition))
+    kept = _newest_offsets(sealed, keys)
+    total = Compacted()
+    for group in _groups(sealed, kept, partition.settings.segment_bytes):
+        before = sum(segment.index.row_count() for segment in group)
+        size = sum(segment.size for segment in group)
+        if before == _count_kept(group, kept) and len(group) == 1:
+            total += Compacted(before, before, size, size)
+            continue
+        before_remove(group)
+        rewritten = _rewrite(group, kept, _end_of(group[-1], partition), compression)
+        partition.replace(group, (rewritten,))
+        total += Compacted(before, rewritten.index.row_count(), size, rewritten.size)
+    return total
+
+
+def _batches(segment: Segment) -> Iterator[pa.RecordBatch]:
+    for number in range(len(segment.index)):
+        ref = segment.ref(number)
+        if ref.rows:
+            yield read_frame(ref.path, ref.position, ref.length)
+
+
+def _newest_offsets(sealed: Sequence[Segment], keys: Sequence[str]) -> Offsets:
+    """The offsets that stay, ascending."""
+    keyed: list[pa.Table] = []
+    unkeyed: list[Offsets] = []
+    for segment in sealed:
+        found = []
+        for batch in _batches(segment):
+            if set(keys) <= set(batch.schema.names):
+                found.append(pa.Table.from_batches([batch.select([*keys, OFFSET])]))
+            else:
+                unkeyed.append(batch.column(OFFSET).to_numpy())
+        if found:
+            # Reducing segment by segment bounds the memory by the keys, not by the rows.
+            keyed = [_newest(_unify([*keyed, *found], keys), keys)]
+    offsets = [table.column(OFFSET).to_numpy() for table in keyed]
+    return np.sort(np.concatenate([*offsets, *unkeyed, np.empty(0, dtype=np.int64)]))
+
+
+def _newest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    newest = rows.group_by(list(keys)).aggregate([(OFFSET, "max")])
+    return newest.rename_columns([*keys, OFFSET])
+
+
+def _unify(tables: list[pa.Table], keys: Sequence[str]) -> pa.Table:
+    try:
+        return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+    except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+        raise MillstreamError(
+            "KEY_TYPE_CHANGED",
+            "the topic cannot be compacted: its key columns changed type",
+            detail=f"{', '.join(keys)}: {error}",
+            hint="write the rows to a new topic with one type for the key",
+        ) from None
+
+
+def _count_kept(group: Sequence[Segment], kept: Offsets) -> int:
+    spans = [(segment.index.firsts[0], segment.index.ends[-1]) for segment in group if len(segment.index)]
+    return sum(int(np.diff(np.searchsorted(kept, span))[0]) for span in spans)
+
+
+def _groups(sealed: Sequence[Segment], kept: Offsets, segment_bytes: int) -> Iterator[tuple[Segment, ...]]:
+    """Adjacent segments whose remaining rows fit one segment, so that the files do not only shrink."""
+    group: list[Segment] = []
+    expected_bytes = 0
+    for segment in sealed:
+        rows = segment.index.row_count()
+        remaining = segment.size * _count_kept((segment,), kept) // rows if rows else 0
+        if group and expected_bytes + remaining > segment_bytes:
+            yield tuple(group)
+            group, expected_bytes = [], 0
+        group.append(segment)
+        expected_bytes += remaining
+    if group:
+        yield tuple(group)
+
+
+def _end_of(segment: Segment, partition: Partition) -> int:
+    """The offset where the successor of a sealed segment begins."""
+    return min(other.base for other in partition.segments() if other.base > segment.base)
+
+
+def _rewrite(group: Sequence[Segment], kept: Offsets, end: int, compression: str | None) -> Segment:
+    first = group[0]
+    generation = 1 + max(segment.generation for segment in group)
+    path = segment_path(first.path.parent, first.base, generation)
+    temporary = path.with_name(path.name + ".tmp")
+    index = FrameIndex()
+    bounds = [segment.base for segment in group[1:]] + [end]
+    size = 0
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            for segment, bound in zip(group, bounds, strict=True):
+                size = _rewrite_one(descriptor, index, size, segment, bound, kept, compression)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(temporary, path)
+        disk.sync_directory(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise disk.write_error(error, path) from error
+    rewritten = Segment(path, first.base, generation, index, size)
+    rewritten.seal()
+    return rewritten
+
+
+def _rewrite_one(
+    descriptor: int,
+    index: FrameIndex,
+    position: int,
+    segment: Segment,
+    bound: int,
+    kept: Offsets,
+    compression: str | None,
+) -> int:
+    """Write what stays of one segment, answering for the offsets from its base up to `bound`."""
+    bodies = [(batch, encode(batch, sparse=True, compression=compression)) for batch in _runs(segment, kept)] or [
+        (_NO_ROWS, encode(_NO_ROWS, sparse=True))
+    ]
+    first_offset = segment.base
+    for number, (batch, body) in enumerate(bodies):
+        following: tuple[pa.RecordBatch, Body] | None = bodies[number + 1] if number + 1 < len(bodies) else None
+        end_offset = bound if following is None else following[0].column(OFFSET)[0].as_py()
+        landed_at = max(batch.column(LANDED_AT).to_pylist(), default=segment.index.newest_landed_at() or 0)
+        header = body.header(first_offset, end_offset, landed_at, first_offset)
+        disk.write_all(descriptor, (header.pack(), body.payload))
+        index.add(header, position)
+        position += body.length
+        first_offset = end_offset
+    return position
+
+
+def _runs(segment: Segment, kept: Offsets) -> Iterator[pa.RecordBatch]:
+    """The rows that stay, adjacent ones of one schema together up to the size of a large frame."""
+    run: list[pa.RecordBatch] = []
+    size = 0
+    for batch in _batches(segment):
+        stays = pa.array(np.isin(batch.column(OFFSET).to_numpy(), kept, assume_unique=True))
+        batch = batch.filter(stays)
+        if not batch.num_rows:
+            continue
+        if run and (batch.schema != run[0].schema or size + batch.nbytes > FRAME_TARGET_BYTES):
+            yield pa.concat_batches(run)
+            run, size = [], 0
+        run.append(batch)
+        size += batch.nbytes
+    if run:
+        yield pa.concat_batches(run)

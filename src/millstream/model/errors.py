@@ -1,0 +1,83 @@
+"""The one error type users meet, in three parts: what, detail, hint.
+
+Owns `MillstreamError` and the way it is shown. Every error raised to a program has a stable
+`code`; retry decisions look at the class or the code, never at the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a user's SQL text: `start` and `end` are character offsets, end exclusive."""
+
+    text: str
+    start: int
+    end: int
+    source: str = "<sql>"
+
+    @property
+    def line(self) -> int:
+        return self.text.count("\n", 0, self.start) + 1
+
+    @property
+    def column(self) -> int:
+        return self.start - (self.text.rfind("\n", 0, self.start) + 1) + 1
+
+    def excerpt(self) -> str:
+        """The line of the text with the place underlined."""
+        line_start = self.text.rfind("\n", 0, self.start) + 1
+        line_end = self.text.find("\n", self.start)
+        line = self.text[line_start : line_end if line_end >= 0 else len(self.text)]
+        width = max(1, min(self.end, line_start + len(line)) - self.start)
+        number = str(self.line)
+        return (
+            f"  {self.source}:{self.line}:{self.column}\n"
+            f"  {number} | {line}\n"
+            f"  {' ' * len(number)} | {' ' * (self.column - 1)}{'^' * width}"
+        )
+
+
+class MillstreamError(Exception):
+    """Anything Millstream refuses or cannot do, with what to do about it."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        detail: str | None = None,
+        hint: str | None = None,
+        position: Position | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.detail = detail
+        self.hint = hint
+        self.position = position
+
+    def __str__(self) -> str:
+        parts = [f"error[{self.code}]: {self.message}"]
+        if self.position is not None:
+            parts.append(self.position.excerpt())
+        if self.detail:
+            parts.append(f"detail: {self.detail}")
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint that names the nearest known word, or lists what is known."""
+    options = sorted(known)
+    close = get_close_matches(word.lower(), options, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    if options:
+        return "known: " + ", ".join(options)
+    return None

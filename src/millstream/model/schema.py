@@ -1,0 +1,99 @@
+"""Columns and their types.
+
+A type is an Arrow type, the one form that producers, Spark and the store all understand; this
+module spells it for each of them. TIMESTAMP is an instant in UTC microseconds: Arrow
+`timestamp[us]` without a zone, Spark `TIMESTAMP` in a UTC session, the store's `TIMESTAMP`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us")
+
+_SPARK_NAMES = {
+    pa.bool_(): "BOOLEAN",
+    pa.int8(): "TINYINT",
+    pa.int16(): "SMALLINT",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT",
+    pa.float64(): "DOUBLE",
+    pa.string(): "STRING",
+    pa.binary(): "BINARY",
+    pa.date32(): "DATE",
+    TIMESTAMP: "TIMESTAMP",
+}
+_STORE_NAMES = {pa.int32(): "INTEGER", pa.string(): "VARCHAR", pa.binary(): "BLOB"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """An ordered list of columns; names are unique without regard to case."""
+
+    columns: tuple[Column, ...]
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    def find(self, name: str) -> Column | None:
+        """The column of that name in any case, as Spark resolves names."""
+        for column in self.columns:
+            if column.name.lower() == name.lower():
+                return column
+        return None
+
+    def to_arrow(self) -> pa.Schema:
+        return pa.schema([pa.field(column.name, column.type) for column in self.columns])
+
+
+def spark_type(type_: pa.DataType) -> str:
+    """The type in Spark's DDL.
+
+    >>> spark_type(pa.list_(pa.int64()))
+    'ARRAY<BIGINT>'
+    """
+    return _spell(type_, _SPARK_NAMES, "ARRAY<{}>", "MAP<{}, {}>", "STRUCT<{}>", "`{}`: {}")
+
+
+def store_type(type_: pa.DataType) -> str:
+    """The type in the store's DDL.
+
+    >>> store_type(pa.list_(pa.int64()))
+    'BIGINT[]'
+    """
+    return _spell(type_, {**_SPARK_NAMES, **_STORE_NAMES}, "{}[]", "MAP({}, {})", "STRUCT({})", '"{}" {}')
+
+
+def sql_type(type_: pa.DataType) -> str:
+    """The type as StreamSQL spells it, which is Spark's way."""
+    return spark_type(type_).replace("`", "")
+
+
+def _spell(type_: pa.DataType, names: dict[pa.DataType, str], array: str, map_: str, struct: str, field: str) -> str:
+    def spell(inner: pa.DataType) -> str:
+        return _spell(inner, names, array, map_, struct, field)
+
+    if pa.types.is_decimal(type_):
+        return f"DECIMAL({type_.precision}, {type_.scale})"
+    if pa.types.is_timestamp(type_):
+        return "TIMESTAMP"
+    if pa.types.is_large_string(type_):
+        return names[pa.string()]
+    if pa.types.is_map(type_):
+        return map_.format(spell(type_.key_type), spell(type_.item_type))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return array.format(spell(type_.value_type))
+    if pa.types.is_struct(type_):
+        return struct.format(
+            ", ".join(field.format(type_[i].name, spell(type_[i].type)) for i in range(type_.num_fields))
+        )
+    return names[type_]

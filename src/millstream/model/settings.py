@@ -1,0 +1,116 @@
+"""Settings and the options of WITH (…), each validated with a hint for what was meant.
+
+Options arrive as text. A model lists the ones that exist; an unknown or ill-typed one is refused
+when the statement is read, never later.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from millstream.model.errors import MillstreamError, Position, did_you_mean
+from millstream.model.time import parse_duration
+
+
+def _duration(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        micros = parse_duration(value)
+    except MillstreamError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from None
+    if micros <= 0:
+        raise ValueError("a duration must be positive")
+    return micros
+
+
+_SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+def _size(value: object) -> object:
+    if not isinstance(value, str) or value.isdigit():
+        return value
+    number = value.rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+    unit = _SIZES.get(value[len(number) :].strip().lower())
+    if unit is None or not number.replace(".", "", 1).isdigit():
+        raise ValueError("write a size such as '64 MiB' or '1 GB'")
+    return int(float(number) * unit)
+
+
+Duration = Annotated[int, BeforeValidator(_duration)]
+"""Microseconds, written as '30 seconds'."""
+Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
+"""Bytes, written as '64 MiB'."""
+
+
+class Options(BaseModel):
+    """The options of one kind of object. Subclasses list them as fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def read(cls, options: dict[str, str], position: Position | None = None) -> Self:
+        """Validate what a statement says."""
+        names = {key.lower(): value for key, value in options.items()}
+        known = {field.alias or name: name for name, field in cls.model_fields.items()}
+        for name in names:
+            if name not in known and not cls.accepts(name):
+                raise MillstreamError(
+                    "UNKNOWN_OPTION",
+                    f"there is no option {name!r} here",
+                    hint=did_you_mean(name, known),
+                    position=position,
+                )
+        try:
+            return cls.model_validate(cls.shape(names))
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"]) or "options"
+            missing = first["type"] == "missing"
+            raise MillstreamError(
+                "MISSING_OPTION" if missing else "BAD_OPTION",
+                f"option {name!r} is required" if missing else f"option {name!r} has a bad value",
+                detail=None if missing else f"{first.get('input')!r}: {first['msg'].removeprefix('Value error, ')}",
+                position=position,
+            ) from None
+
+    @classmethod
+    def accepts(cls, name: str) -> bool:
+        """Whether an option that is no field is fine all the same (`option.*` of Spark sources)."""
+        return False
+
+    @classmethod
+    def shape(cls, options: dict[str, str]) -> dict[str, Any]:
+        """From the flat text to the fields."""
+        return dict(options)
+
+
+class ViewOptions(Options):
+    """`CREATE MATERIALIZED VIEW v WITH (…)`."""
+
+    retain: Duration | None = None
+    changelog_retain: Duration | None = 7 * 86_400 * 1_000_000
+    backfill: bool = True
+
+
+class SparkSettings(BaseModel):
+    """How Spark is started, once per process. `conf` is passed on as it is and wins."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    master: str = "local[*]"
+    driver_memory: str = "1g"
+    conf: dict[str, str] = Field(default_factory=dict)
+
+
+class EngineSettings(BaseModel):
+    """How a database runs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_epoch_rows: int = Field(default=1_000_000, ge=10_000)
+    store_memory: str = "1GB"
+    poll_interval: float = Field(default=0.2, gt=0)
+    """Seconds between two looks at sources that do not announce their rows (files, datagen)."""

@@ -1,0 +1,88 @@
+"""Rows of a stream for one epoch, described: where they are, not the rows themselves.
+
+A source cuts slices, Spark opens them. Whatever the kind, an opened slice has the columns of the
+stream (or `__raw` lines to decode), `__p`, `__o` and `__landed`, the instant the row arrived.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Format = Literal["json", "csv", "parquet"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsSlice:
+    """Few rows, already in the driver: typed ones, and lines that are still to be decoded."""
+
+    typed: pa.Table | None
+    lines: pa.Table | None
+    format: Format = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSlice:
+    """Many rows in frames of the log, which executors read: (partition, path, position, length, start, end)."""
+
+    frames: tuple[tuple[int, str, int, int, int, int], ...]
+    format: Format = "json"
+    landed_floor: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """Whole files, read by Spark's own readers. `first` is the sequence number of the first one."""
+
+    paths: tuple[str, ...]
+    first: int
+    format: Format
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedSlice:
+    """Rows `start` to `end` of a generator: Spark SQL per column over the row number `id`."""
+
+    start: int
+    end: int
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSlice:
+    """A micro-batch of a Structured Streaming query, as the DataFrame it handed over."""
+
+    frame: Any = field(compare=False)
+    batch_id: int = 0
+
+
+Slice = RowsSlice | FrameSlice | FileSlice | GeneratedSlice | BatchSlice
+
+
+def align(rows: pa.Table, schema: pa.Schema, partition: int, landed_floor: int) -> pa.Table:
+    """Rows of the log with exactly the stream's columns, `__raw`, `__typed` and their place."""
+    typed = "_raw" not in rows.column_names
+    count = rows.num_rows
+    arrays = [
+        rows.column(field.name).cast(field.type)
+        if typed and field.name in rows.column_names
+        else pa.nulls(count, field.type)
+        for field in schema
+    ]
+    raw = pa.nulls(count, pa.binary()) if typed else rows.column("_raw")
+    landed = rows.column("_landed_at")
+    if landed_floor:
+        landed = pc.max_element_wise(landed, pa.scalar(landed_floor, pa.int64()))
+    names = [*schema.names, "__raw", "__typed", "__p", "__o", "__landed"]
+    place = [
+        raw,
+        pa.repeat(typed, count),
+        pa.repeat(pa.scalar(partition, pa.int32()), count),
+        rows.column("_offset"),
+        landed,
+    ]
+    return pa.table([*arrays, *place], names=names)

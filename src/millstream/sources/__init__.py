@@ -1,0 +1,35 @@
+"""Connectors: where the rows of streams come from."""
+
+from millstream.sources.datagen import DatagenSource
+from millstream.sources.files import FilesSource
+from millstream.sources.log import LogSource
+from millstream.sources.options import (
+    SOURCES,
+    DatagenOptions,
+    FilesOptions,
+    LogOptions,
+    SocketOptions,
+    SparkOptions,
+    StreamOptions,
+    TableOptions,
+)
+from millstream.sources.protocol import Cut, Offsets, Source
+from millstream.sources.socket import SocketSource
+
+__all__ = [
+    "SOURCES",
+    "Cut",
+    "DatagenOptions",
+    "DatagenSource",
+    "FilesOptions",
+    "FilesSource",
+    "LogOptions",
+    "LogSource",
+    "Offsets",
+    "SocketOptions",
+    "SocketSource",
+    "Source",
+    "SparkOptions",
+    "StreamOptions",
+    "TableOptions",
+]

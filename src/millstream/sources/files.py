@@ -1,0 +1,88 @@
+"""A directory of files, each read once, by Spark's own readers.
+
+A file belongs to the stream from the moment it has its final name: write it elsewhere, or under a
+name that begins with a dot or an underscore, and rename it. Which files are done is kept in the
+store with the epoch that read them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+
+from millstream.model.errors import MillstreamError
+from millstream.plan.slices import FileSlice
+from millstream.sources.options import FilesOptions
+from millstream.sources.protocol import Cut, Offsets
+
+
+class FilesSource:
+    """Offset n of the one partition is the n-th file."""
+
+    def __init__(self, options: FilesOptions, done: Sequence[str]) -> None:
+        self._options = options
+        self._directory = Path(options.path).absolute()
+        self._order = list(done)
+        self._known = set(done)
+
+    @property
+    def partitions(self) -> int:
+        return 1
+
+    def start(self) -> Offsets:
+        return {0: 0}
+
+    def announces(self) -> bool:
+        return False
+
+    def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
+        first = offsets.get(0, 0)
+        if until is None and first >= len(self._order):
+            self._discover()
+        stop = len(self._order) if until is None else min(until.get(0, 0), len(self._order))
+        if first >= stop:
+            return None
+        chosen: list[str] = []
+        size = 0
+        for path in self._order[first:stop]:
+            size += self._size(path)
+            if chosen and (size > self._options.bytes_per_epoch or len(chosen) >= self._options.files_per_epoch):
+                break
+            chosen.append(path)
+        files = [(first + index, path) for index, path in enumerate(chosen)]
+        slice_ = FileSlice(tuple(chosen), first, self._options.format, self._options.reader_options())
+        return Cut(slice_, {0: first + len(chosen)}, files)
+
+    def _discover(self) -> None:
+        """New files, in the order of their modification, then by name."""
+        found: list[tuple[int, str]] = []
+        try:
+            with os.scandir(self._directory) as entries:
+                for entry in entries:
+                    if entry.path in self._known or not self._is_ours(entry):
+                        continue
+                    found.append((entry.stat().st_mtime_ns, entry.path))
+        except FileNotFoundError:
+            return
+        for _, path in sorted(found):
+            self._order.append(path)
+            self._known.add(path)
+
+    def _is_ours(self, entry: os.DirEntry[str]) -> bool:
+        hidden = entry.name.startswith((".", "_"))
+        return not hidden and entry.is_file() and fnmatch(entry.name, self._options.pattern)
+
+    def _size(self, path: str) -> int:
+        try:
+            return os.stat(path).st_size
+        except FileNotFoundError:
+            raise MillstreamError(
+                "FILE_GONE",
+                f"{path} was removed before it was read",
+                hint="put it back, or recreate the stream; nothing after it has been read",
+            ) from None
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,102 @@
+"""Streams in the embedded log.
+
+Few rows are read here and travel to Spark with the job; many are left where they are, and
+executors read the frames themselves.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from millstream.log import Topic
+from millstream.model.schema import Schema
+from millstream.plan.slices import FrameSlice, RowsSlice, align
+from millstream.sources.options import LogOptions
+from millstream.sources.protocol import Cut, Offsets
+
+# Up to here shipping rows with the job is cheaper than starting Python workers to read them.
+_ROWS_IN_DRIVER = 20_000
+
+
+@dataclass(slots=True)
+class LogSource:
+    topic: Topic
+    schema: Schema
+    options: LogOptions
+
+    @property
+    def partitions(self) -> int:
+        return self.topic.partitions
+
+    def start(self) -> Offsets:
+        return self.topic.start_offsets()
+
+    def announces(self) -> bool:
+        return True
+
+    def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
+        ends = self.topic.end_offsets()
+        if until is not None:
+            ends = {partition: min(end, until.get(partition, 0)) for partition, end in ends.items()}
+        starts = {partition: offsets.get(partition, 0) for partition in ends}
+        for partition, oldest in self.topic.start_offsets().items():
+            # Retention may have overtaken a reader of history.
+            starts[partition] = max(starts[partition], min(oldest, ends[partition]))
+        available = {p: ends[p] - starts[p] for p in ends if ends[p] > starts[p]}
+        if not available:
+            return None
+        total = sum(available.values())
+        if total > limit:
+            share = limit / total
+            ends = {p: starts[p] + max(1, int(n * share)) for p, n in available.items()}
+        stops = {p: ends.get(p, starts[p]) if p in available else starts[p] for p in starts}
+        count = sum(stops[p] - starts[p] for p in available)
+        floor = self._landed_floor()
+        if count <= _ROWS_IN_DRIVER:
+            slice_ = self._rows(starts, stops, floor)
+            if slice_ is None:
+                return Cut(RowsSlice(self._empty(), None), stops)
+            return Cut(slice_, stops)
+        frames = tuple(
+            (p, str(ref.path), ref.position, ref.length, starts[p], stops[p])
+            for p in available
+            for ref in self.topic.frames(p, starts[p], stops[p])
+        )
+        return Cut(FrameSlice(frames, self.options.format, floor), stops)
+
+    def _landed_floor(self) -> int:
+        """With the default bound, event time is held against the machine's clock, also where
+        processing time is a test's to move."""
+        return 0 if self.options.max_ahead is not None else time.time_ns() // 1_000
+
+    def _rows(self, starts: Offsets, stops: Offsets, floor: int) -> RowsSlice | None:
+        schema = self.schema.to_arrow()
+        typed: list[pa.Table] = []
+        lines: list[pa.Table] = []
+        for partition, start in starts.items():
+            if stops[partition] <= start:
+                continue
+            for batch in self.topic.read(partition, start, stops[partition]):
+                is_line = "_raw" in batch.schema.names
+                rows = align(pa.Table.from_batches([batch]), schema, partition, floor)
+                if is_line:
+                    lines.append(rows.select(["__raw", "__p", "__o", "__landed"]))
+                else:
+                    typed.append(rows.drop_columns(["__raw", "__typed"]))
+        if not typed and not lines:
+            return None
+        return RowsSlice(
+            pa.concat_tables(typed) if typed else None,
+            pa.concat_tables(lines) if lines else None,
+            self.options.format,
+        )
+
+    def _empty(self) -> pa.Table:
+        place = [("__p", pa.int32()), ("__o", pa.int64()), ("__landed", pa.int64())]
+        return pa.schema([*self.schema.to_arrow(), *(pa.field(n, t) for n, t in place)]).empty_table()
+
+    def close(self) -> None:
+        pass

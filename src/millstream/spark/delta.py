@@ -1,0 +1,134 @@
+"""The delta of a view over one epoch, as Spark SQL.
+
+Every row of the epoch is given a class (used, filtered out, dead, failed) and counted, so the
+accounting of a view adds up by construction. Lateness is a matter of whole panes and is judged
+where the watermark is known, after this. The text depends on the view alone, never on the epoch:
+Spark's generated code is compiled once.
+"""
+
+from __future__ import annotations
+
+from millstream.plan.aggregates import FILTER
+from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
+from millstream.plan.windows import Window
+
+
+def delta_sql(view: View, stream: Stream, relation: str) -> str:
+    """What the rows of a relation add to a view."""
+    if isinstance(view, AggregateView):
+        return _aggregate_sql(view, stream, relation)
+    return _append_sql(view, stream, relation)
+
+
+def stats_sql(relation: str) -> str:
+    """Per partition: rows, dead rows and the newest event time."""
+    return (
+        "SELECT __p, count(1) AS __rows, count_if(__dead IS NOT NULL) AS __dead_rows, "
+        "max(IF(__dead IS NULL, __et, NULL)) AS __newest, max(__o) AS __last "
+        f"FROM {relation} GROUP BY __p"
+    )
+
+
+def table_sql(stream: Stream, relation: str) -> str:
+    """The newest row of each primary key, and how many there were."""
+    columns = ", ".join(
+        f"CAST(`{c.name}` AS TIMESTAMP_NTZ) AS `{c.name}`" if str(c.type).startswith("timestamp") else f"`{c.name}`"
+        for c in stream.schema.columns
+    )
+    keys = ", ".join(f"IF(__dead IS NULL, `{key}`, NULL)" for key in stream.primary_key)
+    newest = f"max(IF(__dead IS NULL, struct(__o, {columns}), NULL))"
+    return (
+        f"SELECT {newest} AS __newest, count(1) AS __rows, __dead IS NOT NULL AS __is_dead "
+        f"FROM {relation} GROUP BY __dead IS NOT NULL, {keys}"
+    )
+
+
+def rows_sql(stream: Stream, relation: str, condition: str, extra: str) -> str:
+    """Whole rows that meet a condition, with their place, for the late and dead letters."""
+    columns = ", ".join(
+        f"CAST(`{c.name}` AS TIMESTAMP_NTZ) AS `{c.name}`" if str(c.type).startswith("timestamp") else f"`{c.name}`"
+        for c in stream.schema.columns
+    )
+    return f"SELECT {columns}, __p, __o, __raw, {extra} FROM {relation} WHERE {condition}"
+
+
+def used_rows(view: View, stream: Stream, relation: str) -> str:
+    """A relation of all rows with `__class` and `__pane` for a view."""
+    return (
+        f"(SELECT *, {_class(view)} AS __class, {_pane(view.window)} AS __pane FROM {_timed(view, stream, relation)})"
+    )
+
+
+def failure_sql(view: View) -> str:
+    """A struct that can be computed if and only if no expression of the view fails on the row."""
+    checks = list(view.checks)
+    rest = checks[1:] if view.filter is not None else checks
+    fields = ", ".join(f"{sql} AS c{index}" for index, sql in enumerate(rest)) or "1 AS c0"
+    body = f"struct({fields})"
+    if view.filter is not None:
+        body = f"IF(coalesce({view.filter}, false), {body}, NULL)"
+    return f"struct(IF(__dead IS NULL, {body}, NULL) AS all)"
+
+
+def _aggregate_sql(view: AggregateView, stream: Stream, relation: str) -> str:
+    keys = [f"IF(__class = {USED}, {key.sql}, NULL)" for key in view.keys]
+    names = [f"__k{index}" for index in range(len(keys))]
+    if view.window is not None:
+        keys.append(f"IF(__class = {USED}, __pane, NULL)")
+        names.append("__pane")
+    partials: list[str] = []
+    for kept in view.kept:
+        guard = [] if kept.accumulator.cheap and kept.filter is None else [f"__class = {USED}"]
+        if kept.filter is not None:
+            # Only a used row may be asked: on another the condition itself might fail.
+            guard = [f"IF(__class = {USED}, {kept.filter}, false)"]
+        clause = f" FILTER (WHERE {' AND '.join(guard)})" if guard else ""
+        partials.extend(
+            f"{partial.replace(FILTER, clause)} AS {column}"
+            for partial, column in zip(kept.accumulator.partials, kept.delta_columns, strict=True)
+        )
+    select = ["__class", *(f"{k} AS {n}" for k, n in zip(keys, names, strict=True))]
+    newest = f"max(IF(__class <> {DEAD}, __et, NULL)) AS __newest"
+    select += ["count(1) AS __rows", newest, *partials]
+    return (
+        f"SELECT {', '.join(select)} FROM {used_rows(view, stream, relation)} GROUP BY {', '.join(['__class', *keys])}"
+    )
+
+
+def _append_sql(view: AppendView, stream: Stream, relation: str) -> str:
+    columns = ", ".join(f"{sql} AS `{name}`" for name, sql in view.columns)
+    pane = ", __pane" if view.window is not None else ""
+    rows = used_rows(view, stream, relation)
+    return f"SELECT {columns}{pane}, __et AS __t FROM {rows} WHERE __class = {USED}"
+
+
+def append_counts_sql(view: AppendView, stream: Stream, relation: str) -> str:
+    """How many rows of each class an append view saw."""
+    return (
+        f"SELECT __class, count(1) AS __rows FROM {used_rows(view, stream, relation)} "
+        f"WHERE __class <> {USED} GROUP BY __class"
+    )
+
+
+def _timed(view: View, stream: Stream, relation: str) -> str:
+    """Add `__wt`, the instant that decides about the row's window."""
+    if view.window is None:
+        return relation
+    column = view.window.time_column
+    instant = "__et" if column == stream.event_time else f"unix_micros(`{column}`)"
+    return f"(SELECT *, {instant} AS __wt FROM {relation})"
+
+
+def _class(view: View) -> str:
+    cases = [f"WHEN __dead IS NOT NULL THEN {DEAD}", f"WHEN __bad THEN {FAILED}"]
+    if view.filter is not None:
+        cases.append(f"WHEN NOT coalesce({view.filter}, false) THEN {FILTERED}")
+    if view.window is not None:
+        cases.append(f"WHEN __wt IS NULL THEN {FILTERED}")
+        if view.window.has_gaps:
+            cases.append(f"WHEN {view.window.in_gap_sql('__wt')} THEN {FILTERED}")
+    return f"CASE {' '.join(cases)} ELSE {USED} END"
+
+
+def _pane(window: Window | None) -> str:
+    return window.pane_sql("__wt") if window is not None else "CAST(NULL AS BIGINT)"

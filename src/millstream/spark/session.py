@@ -1,0 +1,153 @@
+"""Spark itself: one session per process, quiet, tuned for small epochs.
+
+Owns starting the JVM and its settings. What always holds: UTC, ANSI mode, no line of Spark or the
+JVM on the user's terminal (they go to a file in the data directory of whoever started it).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from millstream.model.errors import MillstreamError
+from millstream.model.settings import SparkSettings
+
+_CONF = {
+    "spark.app.name": "millstream",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "WARN",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    # Small jobs: planning adaptively and shuffling widely cost more than they save.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.sql.legacy.createHiveTableByDefault": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    # Hadoop's default local file system forks chmod and stat for every file.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.cleaner.periodicGC.interval": "10min",
+    # Epochs are many and short-lived: keep little of their history.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.python.worker.reuse": "true",
+}
+
+_LOG4J = """
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {path}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def check_java() -> None:
+    """Refuse early, in one sentence, what Spark would refuse late, in many."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    version = None
+    if java and Path(java).exists():
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+        found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+        version = int(found.group(1)) if found else None
+    if version is None or version < 17:
+        raise MillstreamError(
+            "JAVA_NOT_FOUND" if version is None else "JAVA_TOO_OLD",
+            f"Millstream needs Java 17 or newer (found: {version or 'none'})",
+            hint="install a JDK, for example with 'apt-get install openjdk-17-jre-headless', and set JAVA_HOME or PATH",
+        )
+
+
+class _Runtime:
+    """The process's one session and who starts it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.future: Future[SparkSession] | None = None
+
+    def start(self, settings: SparkSettings, log_dir: Path) -> Future[SparkSession]:
+        with self.lock:
+            failed = self.future is not None and self.future.done() and self.future.exception() is not None
+            stopped = SparkContext._active_spark_context is None
+            if self.future is None or failed or (self.future.done() and stopped):
+                pool = ThreadPoolExecutor(1, thread_name_prefix="millstream-spark-start")
+                self.future = pool.submit(_launch, settings, log_dir)
+                pool.shutdown(wait=False)
+            return self.future
+
+
+_RUNTIME = _Runtime()
+
+
+def start_spark(settings: SparkSettings, log_dir: Path) -> Future[SparkSession]:
+    """Begin to start Spark, or join the session that runs; settings count only for the first caller."""
+    if _RUNTIME.future is None:
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            # A session of the user's own: prepare it as far as a running one can be.
+            for key, value in _CONF.items():
+                if key.startswith("spark.sql.") and not active.conf.isModifiable(key):
+                    continue
+                if key.startswith("spark.sql."):
+                    active.conf.set(key, value)
+            done: Future[SparkSession] = Future()
+            done.set_result(active)
+            _RUNTIME.future = done
+        else:
+            check_java()
+    return _RUNTIME.start(settings, log_dir)
+
+
+def _launch(settings: SparkSettings, log_dir: Path) -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    log_dir.mkdir(parents=True, exist_ok=True)
+    log4j = log_dir / "log4j2.properties"
+    log4j.write_text(_LOG4J.format(path=log_dir / "spark.log"))
+    conf = SparkConf(loadDefaults=True)
+    for key, value in _CONF.items():
+        conf.set(key, value)
+    conf.set("spark.master", settings.master)
+    conf.set("spark.driver.memory", settings.driver_memory)
+    conf.set("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
+    conf.set("spark.sql.warehouse.dir", str(log_dir / "warehouse"))
+    conf.set(
+        "spark.driver.extraJavaOptions",
+        f"-Dlog4j2.configurationFile=file:{log4j} -Dderby.system.home={log_dir} -XX:+UseParallelGC -Xss4m",
+    )
+    for key, value in settings.conf.items():
+        conf.set(key, value)
+    with (log_dir / "jvm.log").open("ab") as out:
+        gateway = launch_gateway(conf, popen_kwargs={"stdout": out, "stderr": out})
+    context = SparkContext(gateway=gateway, conf=conf)
+    session = SparkSession(context)
+    _warm_up(session)
+    return session
+
+
+def _warm_up(session: SparkSession) -> Any:
+    """Load what the first epoch would otherwise wait for."""
+    return session.sql("SELECT id % 2 AS k, count(*) AS n, max(id) AS m FROM range(10) GROUP BY 1").toArrow()

@@ -1,0 +1,95 @@
+"""`source = 'spark'`: any `readStream` format, through Structured Streaming.
+
+Spark plans and reads the micro-batches; each is handed over as an epoch. Spark's checkpoint only
+makes a batch repeatable; whether it has been processed is known by the store alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from millstream.model.errors import MillstreamError
+from millstream.model.schema import Schema, spark_type
+from millstream.plan.slices import BatchSlice
+from millstream.spark.epoch import spark_error
+
+# Formats that bring a schema of their own and refuse to be given one.
+_SELF_DESCRIBING = frozenset({"rate", "rate-micro-batch", "socket", "kafka", "delta"})
+
+
+class StreamingSource:
+    """One streaming query over one format."""
+
+    def __init__(
+        self, format_: str, path: str | None, options: Mapping[str, str], schema: Schema, checkpoint: Path
+    ) -> None:
+        self._format = format_
+        self._path = path
+        self._options = dict(options)
+        self._schema = schema
+        self._checkpoint = checkpoint
+        self._query: StreamingQuery | None = None
+        self._failure: BaseException | None = None
+
+    def run_available(self, spark: SparkSession, deliver: Callable[[BatchSlice], object]) -> None:
+        """Deliver what is there now, then stop."""
+        self._start(spark, deliver, available_now=True)
+        self._wait()
+
+    def start(self, spark: SparkSession, deliver: Callable[[BatchSlice], object]) -> None:
+        """Deliver batches until `stop`."""
+        self._start(spark, deliver, available_now=False)
+
+    def stop(self) -> None:
+        if self._query is not None:
+            self._query.stop()
+            self._query = None
+
+    def failure(self) -> MillstreamError | None:
+        """Why a running query has ended, if it has."""
+        if isinstance(self._failure, MillstreamError):
+            return self._failure
+        error = self._query.exception() if self._query is not None else None
+        return spark_error(error) if error is not None else None
+
+    def _start(self, spark: SparkSession, deliver: Callable[[BatchSlice], object], available_now: bool) -> None:
+        self._failure = None
+
+        def hand_over(frame: DataFrame, batch_id: int) -> None:
+            try:
+                deliver(BatchSlice(frame, batch_id))
+            except BaseException as error:
+                self._failure = error
+                raise
+
+        try:
+            writer = self._open(spark).writeStream.foreachBatch(hand_over)
+            writer = writer.option("checkpointLocation", str(self._checkpoint))
+            if available_now:
+                writer = writer.trigger(availableNow=True)
+            self._query = writer.start()
+        except PySparkException as error:
+            raise spark_error(error, code="SPARK_SOURCE_FAILED") from None
+
+    def _open(self, spark: SparkSession) -> DataFrame:
+        reader = spark.readStream.format(self._format).options(**self._options)
+        if self._format not in _SELF_DESCRIBING:
+            columns = ", ".join(f"`{c.name}` {spark_type(c.type)}" for c in self._schema.columns)
+            reader = reader.schema(columns)
+        return reader.load(self._path) if self._path else reader.load()
+
+    def _wait(self) -> None:
+        assert self._query is not None
+        try:
+            self._query.awaitTermination()
+        except PySparkException as error:
+            if isinstance(self._failure, MillstreamError):
+                raise self._failure from None
+            raise spark_error(error, code="SPARK_SOURCE_FAILED") from None
+        finally:
+            self._query = None

@@ -1,0 +1,246 @@
+"""Aggregating views in the store: merging deltas into the state.
+
+The state of a view has a row per group (and window): keys, `__ws` (window start in microseconds),
+accumulators `__a0`…, `__fired` (how many panes were published). There is no index: groups are
+found by a hash join, which for the many rows of an epoch is faster and costs nothing to maintain.
+
+This module owns the state table and live views (`EMIT ON EPOCH`, accumulating or retracting),
+whose relation is computed from the state itself. `triggered.py` owns the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from millstream.plan.nodes import AggregateView, prefixed
+from millstream.store.changelog import ADD, REMOVE, changes_table, create_changelog
+from millstream.store.naming import internal, public, quote
+
+DELTA = "__delta"
+"""The name under which the delta of an epoch is registered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The epoch a merge belongs to: its number, processing time and the watermarks around it."""
+
+    epoch: int
+    now: int
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateSQL:
+    """SQL fragments over the state of one view."""
+
+    view: AggregateView
+
+    @property
+    def table(self) -> str:
+        return internal(self.view.name, "state")
+
+    @property
+    def group(self) -> list[str]:
+        """The columns that identify a row of the state."""
+        keys = [f"__k{index}" for index in range(len(self.view.keys))]
+        return [*keys, "__ws"] if self.view.window is not None else keys
+
+    @property
+    def accumulators(self) -> list[str]:
+        return [kept.column for kept in self.view.kept]
+
+    def closes_at(self) -> str:
+        """The instant of event time after which no row can reach the group."""
+        assert self.view.window is not None
+        return f"__ws + {self.view.window.size + self.view.lateness}"
+
+    def ends_at(self) -> str:
+        assert self.view.window is not None
+        return f"__ws + {self.view.window.size}"
+
+    def loaded(self, before: int) -> str:
+        """The delta per group and open window: accumulators in their kept form."""
+        view = self.view
+        loads = [f"{kept.load()} AS {kept.column}" for kept in view.kept]
+        keys = [f"__k{index}" for index in range(len(view.keys))]
+        if view.window is None:
+            return f"SELECT {', '.join([*keys, '__rows', *loads])} FROM {DELTA}"
+        is_open = f"WHERE {self.closes_at()} > {before}" if view.windows_close else ""
+        if view.window.is_tumbling:
+            columns = ", ".join([*keys, "__pane AS __ws", "__rows", *loads])
+            return f"SELECT * FROM (SELECT {columns} FROM {DELTA}) {is_open}"
+        newest = view.window.newest_start_sql("__pane")
+        starts = f"unnest(range({newest}, __pane - {view.window.size}, -{view.window.slide}))"
+        spread = f"SELECT {', '.join([*keys, f'{starts} AS __ws', '__rows', *loads])} FROM {DELTA}"
+        combined = [f"{kept.accumulator.combine.replace('{x}', kept.column)} AS {kept.column}" for kept in view.kept]
+        group = ", ".join(self.group)
+        total = "CAST(sum(__rows) AS BIGINT) AS __rows"
+        return f"SELECT {', '.join([group, total, *combined])} FROM ({spread}) {is_open} GROUP BY {group}"
+
+    def joined(self) -> str:
+        """How a loaded row `d` finds its row `s` of the state."""
+        conditions = [f"s.{name} IS NOT DISTINCT FROM d.{name}" for name in self.group]
+        return f"d LEFT JOIN {self.table} s ON {' AND '.join(conditions) or 'true'}"
+
+    def merged(self) -> list[str]:
+        """Each accumulator after the merge."""
+        return [
+            f"CASE WHEN s.rowid IS NULL THEN d.{kept.column} ELSE "
+            f"{kept.accumulator.merge.replace('{a}', f's.{kept.column}').replace('{b}', f'd.{kept.column}')} END "
+            f"AS {kept.column}"
+            for kept in self.view.kept
+        ]
+
+    def outputs(self, prefix: str = "") -> list[str]:
+        return [prefixed(output.sql, prefix) if prefix else output.sql for output in self.view.outputs]
+
+    def having(self, prefix: str = "") -> str:
+        if self.view.having is None:
+            return "true"
+        sql = prefixed(self.view.having, prefix) if prefix else self.view.having
+        return f"coalesce({sql}, false)"
+
+    def final(self, after: int) -> str:
+        """Whether the pane being published is the last its window can have."""
+        return f"{self.closes_at()} <= {after}" if self.view.windows_close else "false"
+
+    def named_outputs(self) -> str:
+        return ", ".join(
+            f"{sql} AS {quote(out.name)}" for sql, out in zip(self.outputs(), self.view.outputs, strict=True)
+        )
+
+
+def create_state(connection: duckdb.DuckDBPyConnection, view: AggregateView, delta: pa.Schema, extra: str) -> None:
+    """Create the state table; the types follow from the delta's."""
+    sql = StateSQL(view)
+    keys = [f"__k{index}" for index in range(len(view.keys))]
+    loads = [f"{kept.load()} AS {kept.column}" for kept in view.kept]
+    window = ["__pane AS __ws"] if view.window is not None else []
+    columns = ", ".join([*keys, *window, *loads, "CAST(0 AS BIGINT) AS __fired", "CAST(0 AS BIGINT) AS __at"])
+    connection.register(DELTA, delta.empty_table())
+    connection.execute(f"CREATE TABLE {sql.table} AS SELECT {columns}{extra} FROM {DELTA} LIMIT 0")
+    connection.unregister(DELTA)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveAggregate:
+    """A view whose every change is published in its epoch."""
+
+    view: AggregateView
+
+    def create(self, connection: duckdb.DuckDBPyConnection, delta: pa.Schema, epoch: int, now: int) -> None:
+        view, sql = self.view, StateSQL(self.view)
+        create_state(connection, view, delta, "")
+        connection.execute(
+            f"CREATE VIEW {public(view.name)} AS SELECT {sql.named_outputs()} FROM {sql.table} WHERE {sql.having()}"
+        )
+        create_changelog(connection, view.name, public(view.name))
+        if view.is_global:
+            # An aggregate over no rows is a row.
+            connection.execute(f"INSERT INTO {sql.table} (__fired, __at) VALUES (1, {now})")
+            connection.execute(
+                f"INSERT INTO {changes_table(view.name)} "
+                f"SELECT {epoch}, {ADD}, '{self._add_op}', 'early', 0, false, * FROM {public(view.name)}"
+            )
+
+    @property
+    def _add_op(self) -> str:
+        return "insert" if self.view.trigger.accumulation == "retracting" else "upsert"
+
+    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment) -> None:
+        if delta is not None and delta.num_rows:
+            connection.register(DELTA, delta)
+            self._merge(connection, at)
+            connection.unregister(DELTA)
+        self._forget(connection, at)
+
+    def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+        view, sql = self.view, StateSQL(self.view)
+        group = ", ".join(f"d.{name}" for name in sql.group)
+        old = [f"s.{name} AS old{name}" for name in sql.accumulators]
+        merged = ", ".join(
+            part
+            for part in (
+                group,
+                "s.rowid AS __rid",
+                "coalesce(s.__fired, 0) AS __fired",
+                *sql.merged(),
+                *old,
+            )
+            if part
+        )
+        new_outputs = [f"{out} AS __n{index}" for index, out in enumerate(sql.outputs())]
+        old_outputs = [f"{out} AS __o{index}" for index, out in enumerate(sql.outputs("old"))]
+        shown = f"{sql.having()} AS __show, __rid IS NOT NULL AND {sql.having('old')} AS __shown"
+        needs_old = not view.always_changes or view.trigger.accumulation == "retracting" or view.having is not None
+        results = ", ".join([*new_outputs, *(old_outputs if needs_old else []), shown])
+        connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE __m AS SELECT *, {results} FROM ("
+            f"WITH d AS ({sql.loaded(at.before)}) SELECT {merged} FROM {sql.joined()})"
+        )
+        changed = self._changed(needs_old)
+        self._publish(connection, at, changed)
+        assign = ", ".join(f"{name} = __m.{name}" for name in sql.accumulators)
+        assign = f"{assign}, " if assign else ""
+        connection.execute(
+            f"UPDATE {sql.table} SET {assign}__fired = __m.__fired + CAST({changed} AS BIGINT), __at = {at.now} "
+            f"FROM __m WHERE {sql.table}.rowid = __m.__rid"
+        )
+        columns = ", ".join([*sql.group, *sql.accumulators])
+        connection.execute(
+            f"INSERT INTO {sql.table} BY NAME SELECT {columns}{', ' if columns else ''}"
+            f"CAST(__show AS BIGINT) AS __fired, {at.now} AS __at FROM __m WHERE __rid IS NULL"
+        )
+
+    def _changed(self, needs_old: bool) -> str:
+        """Whether a row of `__m` publishes anything."""
+        if not needs_old:
+            return "true"
+        count = len(self.view.outputs)
+        new = ", ".join(f"__n{index}" for index in range(count))
+        old = ", ".join(f"__o{index}" for index in range(count))
+        return f"(__show <> __shown OR (__show AND row({new}) IS DISTINCT FROM row({old})))"
+
+    def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment, changed: str) -> None:
+        view, sql = self.view, StateSQL(self.view)
+        count = len(view.outputs)
+        new = ", ".join(f"__n{index}" for index in range(count))
+        old = ", ".join(f"__o{index}" for index in range(count))
+        pane = f"IF({sql.ends_at()} <= {at.before}, 'late', 'early')" if view.windows_close else "'early'"
+        tail = f"{pane}, __fired, {sql.final(at.after)}"
+        removes_always = view.trigger.accumulation == "retracting"
+        if removes_always or view.having is not None:
+            op = "retract" if removes_always else "delete"
+            condition = "__shown" if removes_always else "__shown AND NOT __show"
+            connection.execute(
+                f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {REMOVE}, '{op}', {tail}, {old} "
+                f"FROM __m WHERE {condition} AND {changed}"
+            )
+        connection.execute(
+            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {ADD}, '{self._add_op}', {tail}, {new} "
+            f"FROM __m WHERE __show AND {changed}"
+        )
+
+    def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+        """Drop what is older than the view retains, and say so in the changelog."""
+        view, sql = self.view, StateSQL(self.view)
+        if view.retain is None or view.is_global:
+            return
+        if view.windows_close:
+            old = f"{sql.ends_at()} <= {at.after - view.retain}"
+        else:
+            old = f"__at <= {at.now - view.retain}"
+        final = "true" if view.windows_close else "false"
+        op = "retract" if view.trigger.accumulation == "retracting" else "delete"
+        connection.execute(
+            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {REMOVE}, '{op}', 'late', __fired, "
+            f"{final}, {', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}"
+        )
+        connection.execute(f"DELETE FROM {sql.table} WHERE {old}")
+
+    def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        return None

@@ -1,0 +1,40 @@
+"""The changelog of a view: one table, appended to inside the epoch's transaction.
+
+Rows are ordered by epoch, then retractions and deletions before what replaces them.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from millstream.store.naming import internal, quote
+
+# (column, type); the view's own columns follow.
+HEADER = (
+    ("__epoch", "BIGINT"),
+    ("__seq", "TINYINT"),
+    ("__op", "VARCHAR"),
+    ("__pane", "VARCHAR"),
+    ("__pane_index", "BIGINT"),
+    ("__final", "BOOLEAN"),
+)
+REMOVE, ADD = 0, 1
+
+
+def changes_table(view: str) -> str:
+    return internal(view, "changes")
+
+
+def create_changelog(connection: duckdb.DuckDBPyConnection, view: str, relation: str) -> None:
+    """Create the changelog of a view whose columns are those of a relation."""
+    header = ", ".join(f"CAST(NULL AS {type_}) AS {name}" for name, type_ in HEADER)
+    connection.execute(f"CREATE TABLE {changes_table(view)} AS SELECT {header}, * FROM {relation} LIMIT 0")
+
+
+def read_changes_sql(view: str, columns: list[str], since: int) -> str:
+    """The changelog after an epoch, in order, with its public column names."""
+    header = ", ".join(f"{name} AS {quote(name[2:])}" for name, _ in HEADER if name != "__seq")
+    own = ", ".join(quote(column) for column in columns)
+    # A view without groups is born with its first row, in epoch 0 of an empty database.
+    condition = f"WHERE __epoch > {since}" if since > 0 else ""
+    return f"SELECT {header}, {own} FROM {changes_table(view)} {condition} ORDER BY __epoch, __seq, rowid"

@@ -1,0 +1,93 @@
+"""The DuckDB file: opening it, its settings, its functions, cursors for readers.
+
+What always holds: external access is off and the configuration is locked before any user's SQL
+can arrive; Python variables are never found by name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from datasketches import hll_sketch, hll_union, tgt_hll_type
+
+from millstream.model.errors import MillstreamError
+
+_SKETCH_BITS = 12
+_FULL = ("No space left", "disk quota", "out of disk", "could not allocate disk")
+
+
+def open_database(path: Path, memory: str) -> duckdb.DuckDBPyConnection:
+    """Open or create the store's file, locked down."""
+    try:
+        connection = duckdb.connect(str(path))
+    except duckdb.IOException as error:
+        raise MillstreamError(
+            "STORE_UNAVAILABLE",
+            "the store cannot be opened",
+            detail=str(error).splitlines()[0],
+            hint="is another process using this data directory?",
+        ) from None
+    connection.execute(f"SET memory_limit = '{memory}'")
+    for setting in (
+        "SET TimeZone = 'UTC'",
+        "SET preserve_insertion_order = true",
+        # A checkpoint rewrites whole row groups; with a small threshold it would happen all the time.
+        "SET checkpoint_threshold = '256MB'",
+        "SET python_enable_replacements = false",
+        "SET allow_community_extensions = false",
+        "SET autoinstall_known_extensions = false",
+        "SET autoload_known_extensions = false",
+    ):
+        connection.execute(setting)
+    _create_functions(connection)
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def store_error(error: duckdb.Error) -> MillstreamError:
+    """The store's error in our words."""
+    text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if any(sign.lower() in str(error).lower() for sign in _FULL):
+        return MillstreamError(
+            "DISK_FULL",
+            "the store could not write: the disk is full",
+            detail=text,
+            hint="free some space and start again; every committed epoch is safe",
+        )
+    return MillstreamError("STORE_FAILED", text)
+
+
+def _create_functions(connection: duckdb.DuckDBPyConnection) -> None:
+    """Merging and reading of the HyperLogLog sketches that Spark builds."""
+    options: dict[str, Any] = {"type": "arrow", "null_handling": "special", "exception_handling": "default"}
+    connection.create_function("hll_union", _hll_union, ["BLOB[]"], "BLOB", **options)
+    connection.create_function("hll_estimate", _hll_estimate, ["BLOB"], "BIGINT", **options)
+
+
+def _hll_union(lists: pa.ChunkedArray) -> pa.Array:
+    return pa.array([_union(sketches) for sketches in lists.to_pylist()], pa.binary())
+
+
+def _union(sketches: list[bytes | None] | None) -> bytes | None:
+    present = [sketch for sketch in sketches or () if sketch is not None]
+    if len(present) <= 1:
+        return present[0] if present else None
+    union = hll_union(_SKETCH_BITS)
+    for sketch in present:
+        union.update(hll_sketch.deserialize(sketch))
+    result: bytes = union.get_result(tgt_hll_type.HLL_8).serialize_compact()
+    return result
+
+
+def _hll_estimate(sketches: pa.ChunkedArray) -> pa.Array:
+    return pa.array(
+        [
+            None if sketch is None else round(hll_sketch.deserialize(sketch).get_estimate())
+            for sketch in sketches.to_pylist()
+        ],
+        pa.int64(),
+    )

@@ -1,0 +1,326 @@
+"""The DuckDB store: one file, one writer, one transaction per epoch.
+
+Owns the tables `ms.epochs`, `ms.progress`, `ms.files`, `ms.catalog` and the order of things in
+a commit. The view kinds own their own tables. Readers use cursors of their own and see the last
+committed epoch whole, whatever the writer is doing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from millstream.model.errors import MillstreamError
+from millstream.model.schema import store_type
+from millstream.plan.nodes import AggregateView, Stream, View
+from millstream.store.aggregate import LiveAggregate, Moment
+from millstream.store.append import Append
+from millstream.store.changelog import changes_table, read_changes_sql
+from millstream.store.connection import open_database, store_error
+from millstream.store.letters import create_letters, drop_letters, keep_dead, keep_late
+from millstream.store.naming import internal, public, quote
+from millstream.store.protocol import Committed, EpochPart, Progress, StreamPart, ViewPart
+from millstream.store.triggered import TriggeredAggregate
+
+FORMAT_VERSION = 1
+
+_TABLES = """
+CREATE SCHEMA IF NOT EXISTS ms;
+CREATE TABLE IF NOT EXISTS ms.format (version INTEGER);
+CREATE TABLE IF NOT EXISTS ms.catalog (
+    name VARCHAR, kind VARCHAR, statement VARCHAR, created_at BIGINT, ordinal BIGINT);
+CREATE TABLE IF NOT EXISTS ms.progress (name VARCHAR, kind VARCHAR, state VARCHAR);
+CREATE TABLE IF NOT EXISTS ms.files (stream VARCHAR, seq BIGINT, path VARCHAR);
+CREATE TABLE IF NOT EXISTS ms.epochs (
+    epoch BIGINT, committed_at BIGINT, rows_in BIGINT, rows_decoded BIGINT, rows_dead BIGINT,
+    rows_used BIGINT, rows_filtered BIGINT, rows_late BIGINT, rows_failed BIGINT,
+    offsets VARCHAR, watermarks VARCHAR, streams VARCHAR, views VARCHAR, timings VARCHAR);
+"""
+
+# How often old changelog rows and epoch records are removed, in processing time.
+_CLEAN_EVERY = 60 * 1_000_000
+_EPOCH_RETAIN = 7 * 86_400 * 1_000_000
+
+Maintainer = LiveAggregate | TriggeredAggregate | Append
+
+
+def maintainer(view: View) -> Maintainer:
+    """Who keeps a view."""
+    if not isinstance(view, AggregateView):
+        return Append(view)
+    if view.trigger.is_live and view.trigger.accumulation != "discarding":
+        return LiveAggregate(view)
+    return TriggeredAggregate(view)
+
+
+class DuckDBStore:
+    """See `store.protocol.Store`."""
+
+    def __init__(self, path: Path, memory: str) -> None:
+        self._connection = open_database(path, memory)
+        self._lock = threading.RLock()
+        with self._transaction() as txn:
+            txn.execute(_TABLES)
+            version = txn.execute("SELECT version FROM ms.format").fetchone()
+            if version is None:
+                txn.execute(f"INSERT INTO ms.format VALUES ({FORMAT_VERSION})")
+            elif version[0] != FORMAT_VERSION:
+                raise MillstreamError(
+                    "STORE_VERSION",
+                    f"the store has format {version[0]}, this release reads {FORMAT_VERSION}",
+                    hint="open it with the release that wrote it",
+                )
+            row = txn.execute("SELECT max(epoch) FROM ms.epochs").fetchone()
+        self._epoch = (row[0] if row else None) or 0
+        self._cleaned_at: int | None = None
+        # What ms.progress says, so that planning an epoch asks no query.
+        self._progress = self._load_progress()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """All or nothing, one at a time; store errors come out as ours."""
+        with self._lock:
+            try:
+                self._connection.execute("BEGIN")
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException as error:
+                try:
+                    self._connection.execute("ROLLBACK")
+                except duckdb.Error:
+                    pass  # a failed commit has rolled back already
+                if isinstance(error, duckdb.Error):
+                    raise store_error(error) from None
+                raise
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
+
+    # -- the catalog ---------------------------------------------------------------------------
+
+    def statements(self) -> list[tuple[str, str, str]]:
+        """(name, kind, statement) of every relation, in the order they were created."""
+        cursor = self.cursor()
+        return cursor.execute("SELECT name, kind, statement FROM ms.catalog ORDER BY ordinal").fetchall()
+
+    def _remember(self, txn: duckdb.DuckDBPyConnection, name: str, kind: str, statement: str, now: int) -> None:
+        txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
+        txn.execute(
+            "INSERT INTO ms.catalog SELECT ?, ?, ?, ?, coalesce(max(ordinal), 0) + 1 FROM ms.catalog",
+            [name, kind, statement, now],
+        )
+
+    def create_stream(self, stream: Stream, statement: str, now: int) -> None:
+        with self._transaction() as txn:
+            self._remember(txn, stream.name, "stream", statement, now)
+            create_letters(txn, stream)
+
+    def create_table(self, stream: Stream, statement: str, now: int) -> None:
+        columns = ", ".join(f"{quote(c.name)} {store_type(c.type)}" for c in stream.schema.columns)
+        with self._transaction() as txn:
+            self._remember(txn, stream.name, "table", statement, now)
+            create_letters(txn, stream)
+            txn.execute(f"CREATE TABLE {internal(stream.name, 'table')} ({columns})")
+            txn.execute(f"CREATE VIEW {public(stream.name)} AS SELECT * FROM {internal(stream.name, 'table')}")
+
+    def create_view(
+        self,
+        view: View,
+        delta: pa.Schema,
+        statement: str,
+        now: int,
+        history: Progress | None,
+        *,
+        replace: bool = False,
+    ) -> None:
+        """Create a view; with `history` it catches up from there before it joins its stream."""
+        with self._transaction() as txn:
+            if replace:
+                self._drop(txn, view.name)
+            self._remember(txn, view.name, "view", statement, now)
+            maintainer(view).create(txn, delta, self._epoch, now)
+            self._save_progress(txn, view.name, "view", history)
+        self._note_progress(view.name, "view", history)
+
+    def drop(self, name: str) -> None:
+        with self._transaction() as txn:
+            self._drop(txn, name)
+        for kind in ("stream", "view"):
+            self._note_progress(name, kind, None)
+
+    def _note_progress(self, name: str, kind: str, progress: Progress | None) -> None:
+        """Remember what has been committed."""
+        if progress is None:
+            self._progress.pop((name, kind), None)
+        else:
+            self._progress[name, kind] = progress
+
+    def _drop(self, txn: duckdb.DuckDBPyConnection, name: str) -> None:
+        txn.execute(f"DROP VIEW IF EXISTS {public(name)}")
+        drop_letters(txn, name)
+        for part in ("state", "rows", "changes", "table"):
+            txn.execute(f"DROP TABLE IF EXISTS {internal(name, part)}")
+        txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
+        txn.execute("DELETE FROM ms.progress WHERE name = ?", [name])
+        txn.execute("DELETE FROM ms.files WHERE stream = ?", [name])
+
+    # -- progress ------------------------------------------------------------------------------
+
+    def last_epoch(self) -> int:
+        return self._epoch
+
+    def progress(self, stream: str) -> Progress | None:
+        return self._progress.get((stream, "stream"))
+
+    def view_progress(self, view: str) -> Progress | None:
+        """How far a view that reads history has come; None once it has joined its stream."""
+        return self._progress.get((view, "view"))
+
+    def _load_progress(self) -> dict[tuple[str, str], Progress]:
+        loaded: dict[tuple[str, str], Progress] = {}
+        rows = self.cursor().execute("SELECT name, kind, state FROM ms.progress").fetchall()
+        for name, kind, text in rows:
+            state = json.loads(text)
+            by_partition = {
+                key: {int(partition): value for partition, value in state[key].items()}
+                for key in ("offsets", "newest", "active_at")
+            }
+            loaded[name, kind] = Progress(watermark=state["watermark"], **by_partition)
+        return loaded
+
+    def _save_progress(self, txn: duckdb.DuckDBPyConnection, name: str, kind: str, progress: Progress | None) -> None:
+        if progress == self._progress.get((name, kind)):
+            return
+        txn.execute("DELETE FROM ms.progress WHERE name = ? AND kind = ?", [name, kind])
+        if progress is not None:
+            txn.execute("INSERT INTO ms.progress VALUES (?, ?, ?)", [name, kind, json.dumps(asdict(progress))])
+
+    def files(self, stream: str) -> list[str]:
+        """The files of a stream that are done, in the order they were read."""
+        rows = self.cursor().execute("SELECT path FROM ms.files WHERE stream = ? ORDER BY seq", [stream])
+        return [row[0] for row in rows.fetchall()]
+
+    # -- the epoch -----------------------------------------------------------------------------
+
+    def commit(self, part: EpochPart) -> Committed:
+        with self._transaction() as txn:
+            epoch = self._epoch + 1
+            for stream in part.streams:
+                self._commit_stream(txn, stream, epoch)
+            for view in part.views:
+                self._commit_view(txn, view, epoch, part)
+            self._record(txn, part, epoch)
+            self._clean(txn, [view.view for view in part.views], part.now)
+            due = [maintainer(view.view).next_due_at(txn) for view in part.views]
+        self._epoch = epoch
+        for stream in part.streams:
+            self._note_progress(stream.stream.name, "stream", stream.progress)
+        for view in part.views:
+            self._note_progress(view.view.name, "view", view.catching_up)
+        return Committed(epoch, min((at for at in due if at is not None), default=None))
+
+    def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, epoch: int) -> None:
+        stream = part.stream
+        self._save_progress(txn, stream.name, "stream", part.progress)
+        if part.files:
+            txn.executemany(
+                "INSERT INTO ms.files VALUES (?, ?, ?)",
+                [[stream.name, seq, path] for seq, path in part.files],
+            )
+        if part.dead_rows is not None:
+            keep_dead(txn, stream, None, epoch, part.dead_rows)
+        if part.table_rows is not None and part.table_rows.num_rows:
+            columns = stream.schema.names()
+            table = internal(stream.name, "table")
+            txn.register("__rows", part.table_rows)
+            on = " AND ".join(f"t.{quote(key)} = r.{quote(key)}" for key in stream.primary_key)
+            assign = ", ".join(f"{quote(c)} = r.{quote(c)}" for c in columns)
+            values = ", ".join(f"r.{quote(c)}" for c in columns)
+            txn.execute(
+                f"MERGE INTO {table} t USING __rows r ON {on} "
+                f"WHEN MATCHED THEN UPDATE SET {assign} WHEN NOT MATCHED THEN INSERT VALUES ({values})"
+            )
+            txn.unregister("__rows")
+
+    def _commit_view(self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart) -> None:
+        moment = Moment(epoch, whole.now, part.before, part.after)
+        maintainer(part.view).merge(txn, part.delta, moment)
+        stream = next((s.stream for s in whole.streams if s.stream.name == part.view.stream), None)
+        if stream is not None and part.late_rows is not None:
+            keep_late(txn, stream, part.view.name, epoch, part.late_rows)
+        if stream is not None and part.failed_rows is not None:
+            keep_dead(txn, stream, part.view.name, epoch, part.failed_rows)
+        self._save_progress(txn, part.view.name, "view", part.catching_up)
+
+    def _record(self, txn: duckdb.DuckDBPyConnection, part: EpochPart, epoch: int) -> None:
+        offsets = {s.stream.name: dict(s.progress.offsets) for s in part.streams}
+        watermarks = {s.stream.name: s.progress.watermark for s in part.streams if s.stream.watermark}
+        streams = {s.stream.name: {"in": s.rows, "decoded": s.rows - s.dead, "dead": s.dead} for s in part.streams}
+        views = {
+            v.view.name: {"used": v.used, "filtered": v.filtered, "late": v.late, "failed": v.failed}
+            for v in part.views
+        }
+        rows_in, dead = sum(s.rows for s in part.streams), sum(s.dead for s in part.streams)
+        txn.execute(
+            "INSERT INTO ms.epochs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                epoch,
+                part.now,
+                rows_in,
+                rows_in - dead,
+                dead,
+                *(sum(v[key] for v in views.values()) for key in ("used", "filtered", "late", "failed")),
+                *(json.dumps(value) for value in (offsets, watermarks, streams, views, dict(part.timings))),
+            ],
+        )
+
+    def _clean(self, txn: duckdb.DuckDBPyConnection, views: Sequence[View], now: int) -> None:
+        """Remove changelog rows and epoch records that are older than they are kept."""
+        if self._cleaned_at is not None and now - self._cleaned_at < _CLEAN_EVERY:
+            return
+        self._cleaned_at = now
+        for view in views:
+            if view.changelog_retain is not None:
+                row = txn.execute(
+                    "SELECT max(epoch) FROM ms.epochs WHERE committed_at <= ?", [now - view.changelog_retain]
+                ).fetchone()
+                if row and row[0] is not None:
+                    txn.execute(f"DELETE FROM {changes_table(view.name)} WHERE __epoch <= {row[0]}")
+        txn.execute("DELETE FROM ms.epochs WHERE committed_at <= ?", [now - _EPOCH_RETAIN])
+
+    def next_due_at(self, views: Sequence[View]) -> int | None:
+        with self._lock:
+            due = [maintainer(view).next_due_at(self._connection) for view in views]
+        return min((at for at in due if at is not None), default=None)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection for one reader."""
+        return self._connection.cursor()
+
+    def query(self, sql: str) -> pa.Table:
+        """Run SQL that has been checked already."""
+        cursor = self.cursor()
+        try:
+            return cursor.sql(sql).to_arrow_table()
+        except duckdb.Error as error:
+            raise store_error(error) from None
+        finally:
+            cursor.close()
+
+    def columns(self, relation: str) -> list[tuple[str, str]]:
+        """(name, type) of what readers see."""
+        cursor = self.cursor()
+        return [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {public(relation)}").fetchall()]
+
+    def changes(self, view: str, since: int) -> pa.Table:
+        return self.query(read_changes_sql(view, [name for name, _ in self.columns(view)], since))

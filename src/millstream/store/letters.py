@@ -1,0 +1,55 @@
+"""Rows that were set aside: `<stream>__late` and `<stream>__dead`, readable like tables."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+
+from millstream.model.schema import store_type
+from millstream.plan.nodes import Stream
+from millstream.store.naming import internal, literal, public, quote
+
+_ROWS = "__letters"
+
+
+def create_letters(connection: duckdb.DuckDBPyConnection, stream: Stream) -> None:
+    own = ", ".join(f"{quote(c.name)} {store_type(c.type)}" for c in stream.schema.columns)
+    for kind, extra in (("late", ""), ("dead", "__reason VARCHAR, __raw VARCHAR, ")):
+        table = internal(stream.name, kind)
+        connection.execute(
+            f"CREATE TABLE {table} (__epoch BIGINT, __view VARCHAR, __p INTEGER, __o BIGINT, {extra}{own})"
+        )
+        reason = "__reason AS reason, __raw AS raw, " if kind == "dead" else ""
+        columns = ", ".join(quote(name) for name in stream.schema.names())
+        connection.execute(
+            f"CREATE VIEW {public(f'{stream.name}__{kind}')} AS SELECT __epoch AS _epoch, __view AS _view, "
+            f"__p AS _partition, __o AS _offset, {reason}{columns} FROM {table}"
+        )
+
+
+def drop_letters(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
+    for kind in ("late", "dead"):
+        connection.execute(f"DROP VIEW IF EXISTS {public(f'{stream}__{kind}')}")
+        connection.execute(f"DROP TABLE IF EXISTS {internal(stream, kind)}")
+
+
+def keep_late(connection: duckdb.DuckDBPyConnection, stream: Stream, view: str, epoch: int, rows: pa.Table) -> None:
+    columns = ", ".join(quote(name) for name in stream.schema.names())
+    connection.register(_ROWS, rows)
+    connection.execute(
+        f"INSERT INTO {internal(stream.name, 'late')} SELECT {epoch}, {literal(view)}, __p, __o, {columns} FROM {_ROWS}"
+    )
+    connection.unregister(_ROWS)
+
+
+def keep_dead(
+    connection: duckdb.DuckDBPyConnection, stream: Stream, view: str | None, epoch: int, rows: pa.Table
+) -> None:
+    columns = ", ".join(quote(name) for name in stream.schema.names())
+    of_view = "NULL" if view is None else literal(view)
+    connection.register(_ROWS, rows)
+    connection.execute(
+        f"INSERT INTO {internal(stream.name, 'dead')} "
+        f"SELECT {epoch}, {of_view}, __p, __o, __reason, __raw, {columns} FROM {_ROWS}"
+    )
+    connection.unregister(_ROWS)

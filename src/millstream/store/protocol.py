@@ -1,0 +1,97 @@
+"""What an epoch hands to a store, and what any store promises.
+
+The promise: `commit` is one transaction. Offsets, state, published rows, changelog and the epoch
+record are all there afterwards, or none of them; a reader sees one epoch, never a mixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from millstream.plan.nodes import Stream, View
+
+BEGINNING = -(2**62)
+"""An instant before all others: the watermark of a stream that had no event yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a stream, or a view that is catching up, has come. Per partition, by number."""
+
+    offsets: Mapping[int, int] = field(default_factory=dict)
+    newest: Mapping[int, int] = field(default_factory=dict)
+    active_at: Mapping[int, int] = field(default_factory=dict)
+    """When the partition last brought a row, in processing time."""
+    watermark: int = BEGINNING
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPart:
+    """A stream's share of an epoch."""
+
+    stream: Stream
+    progress: Progress
+    rows: int = 0
+    dead: int = 0
+    dead_rows: pa.Table | None = None
+    files: Sequence[tuple[int, str]] = ()
+    """Files that the epoch has read: (sequence number, path)."""
+    table_rows: pa.Table | None = None
+    """For a table: the newest row of every key that changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPart:
+    """A view's share of an epoch: its delta, the watermarks around it, its accounting."""
+
+    view: View
+    delta: pa.Table | None
+    before: int
+    after: int
+    used: int = 0
+    filtered: int = 0
+    late: int = 0
+    failed: int = 0
+    late_rows: pa.Table | None = None
+    failed_rows: pa.Table | None = None
+    catching_up: Progress | None = None
+    """Set while the view reads history: its own progress instead of the stream's."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochPart:
+    """All of one epoch."""
+
+    now: int
+    streams: Sequence[StreamPart]
+    views: Sequence[ViewPart]
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    epoch: int
+    next_due_at: int | None
+    """When the next processing-time trigger is due, if one is set."""
+
+
+class Store(Protocol):
+    """The transaction: merge, fire, changelog, epoch record. One implementation per backend."""
+
+    def commit(self, part: EpochPart) -> Committed: ...
+
+    def last_epoch(self) -> int: ...
+
+    def progress(self, stream: str) -> Progress | None: ...
+
+    def view_progress(self, view: str) -> Progress | None: ...
+
+    def files(self, stream: str) -> list[str]: ...
+
+    def next_due_at(self, views: Sequence[View]) -> int | None: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,221 @@
+"""Aggregating views that publish by trigger: panes fire early, on time and late.
+
+The state has, besides the accumulators: `__pending` (rows since the last firing), `__due` (when a
+processing-time trigger is due), `__on_time` (whether the on-time pane has fired), `__shown` and
+`__p0`… (what was last published). It holds open windows only; a closed window moves to the
+`rows` table. With DISCARDING, every pane is a row of that table and the accumulators start anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from millstream.plan.nodes import AggregateView
+from millstream.sql.statements import EveryEpoch, EveryInterval, EveryRows, Rate
+from millstream.store.aggregate import DELTA, Moment, StateSQL, create_state
+from millstream.store.changelog import ADD, REMOVE, changes_table, create_changelog
+from millstream.store.naming import internal, public, quote
+
+
+@dataclass(frozen=True, slots=True)
+class TriggeredAggregate:
+    view: AggregateView
+
+    @property
+    def _rows(self) -> str:
+        return internal(self.view.name, "rows")
+
+    @property
+    def _discarding(self) -> bool:
+        return self.view.trigger.accumulation == "discarding"
+
+    @property
+    def _retracting(self) -> bool:
+        return self.view.trigger.accumulation == "retracting"
+
+    @property
+    def _published(self) -> list[str]:
+        return [f"__p{index}" for index in range(len(self.view.outputs))]
+
+    def create(self, connection: duckdb.DuckDBPyConnection, delta: pa.Schema, epoch: int, now: int) -> None:
+        view, sql = self.view, StateSQL(self.view)
+        create_state(
+            connection,
+            view,
+            delta,
+            ", CAST(0 AS BIGINT) AS __pending, CAST(NULL AS BIGINT) AS __due, false AS __on_time, false AS __shown",
+        )
+        # The types of what is published follow from the outputs.
+        names = ", ".join(f"{out} AS __p{index}" for index, out in enumerate(sql.outputs()))
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE __types AS SELECT {names} FROM {sql.table} LIMIT 0")
+        for name, type_, *_ in connection.execute("DESCRIBE __types").fetchall():
+            connection.execute(f"ALTER TABLE {sql.table} ADD COLUMN {name} {type_}")
+        named = ", ".join(f"{p} AS {quote(out.name)}" for p, out in zip(self._published, view.outputs, strict=True))
+        window = "__ws" if view.window is not None else "CAST(NULL AS BIGINT) AS __ws"
+        connection.execute(
+            f"CREATE TABLE {self._rows} AS SELECT {window}, CAST(0 AS BIGINT) AS __at, {named} FROM {sql.table} LIMIT 0"
+        )
+        own = ", ".join(quote(out.name) for out in view.outputs)
+        open_rows = "" if self._discarding else f" UNION ALL SELECT {named} FROM {sql.table} WHERE __shown"
+        connection.execute(f"CREATE VIEW {public(view.name)} AS SELECT {own} FROM {self._rows}{open_rows}")
+        create_changelog(connection, view.name, public(view.name))
+
+    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment) -> None:
+        if delta is not None and delta.num_rows:
+            connection.register(DELTA, delta)
+            self._merge(connection, at)
+            connection.unregister(DELTA)
+        self._fire(connection, at)
+        self._close(connection, at)
+        self._forget(connection, at)
+
+    def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+        sql = StateSQL(self.view)
+        columns = [
+            *(f"d.{name}" for name in sql.group),
+            "s.rowid AS __rid",
+            *sql.merged(),
+            "coalesce(s.__pending, 0) + d.__rows AS __pending",
+            f"coalesce(s.__due, {self._due(at)}) AS __due",
+        ]
+        connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE __m AS WITH d AS ({sql.loaded(at.before)}) "
+            f"SELECT {', '.join(columns)} FROM {sql.joined()}"
+        )
+        names = [*sql.accumulators, "__pending", "__due"]
+        assign = ", ".join(f"{name} = __m.{name}" for name in names)
+        connection.execute(
+            f"UPDATE {sql.table} SET {assign}, __at = {at.now} FROM __m WHERE {sql.table}.rowid = __m.__rid"
+        )
+        connection.execute(
+            f"INSERT INTO {sql.table} BY NAME SELECT {', '.join([*sql.group, *names])}, 0 AS __fired, "
+            f"{at.now} AS __at, false AS __on_time, false AS __shown FROM __m WHERE __rid IS NULL"
+        )
+
+    def _due(self, at: Moment) -> str:
+        """When the group fires next if it fires by processing time, in the phase it is in."""
+        trigger = self.view.trigger
+
+        def instant(rate: Rate | None) -> str:
+            return str(at.now + rate.micros) if isinstance(rate, EveryInterval) else "CAST(NULL AS BIGINT)"
+
+        if trigger.repeatedly is not None:
+            return instant(trigger.repeatedly)
+        assert self.view.window is not None
+        past = f"d.__ws + {self.view.window.size} <= {at.before}"
+        return f"IF({past}, {instant(trigger.late)}, {instant(trigger.early)})"
+
+    def _fire(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+        view, sql = self.view, StateSQL(self.view)
+        outputs = ", ".join(f"{out} AS __n{index}" for index, out in enumerate(sql.outputs()))
+        published = ", ".join(self._published)
+        window = "__ws, " if view.window is not None else ""
+        connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE __f AS SELECT __rid, {window}__fired, __kind, __shown, {published}, "
+            f"{outputs}, {sql.having()} AS __show, {sql.final(at.after)} AS __final "
+            f"FROM (SELECT *, rowid AS __rid, {self._kind(at)} AS __kind FROM {sql.table}) WHERE __kind IS NOT NULL"
+        )
+        fired = connection.execute("SELECT count(*) FROM __f").fetchone()
+        if not fired or not fired[0]:
+            return
+        self._publish(connection, at)
+        updates = [
+            "__fired = __f.__fired + 1",
+            "__pending = 0",
+            "__due = NULL",
+            "__on_time = __on_time OR __f.__kind = 'on_time'",
+        ]
+        if self._discarding:
+            updates += [f"{name} = NULL" for name in sql.accumulators]
+        else:
+            updates.append("__shown = __f.__show")
+            updates += [f"__p{index} = __f.__n{index}" for index in range(len(view.outputs))]
+        connection.execute(f"UPDATE {sql.table} SET {', '.join(updates)} FROM __f WHERE {sql.table}.rowid = __f.__rid")
+
+    def _kind(self, at: Moment) -> str:
+        """Which pane, if any, a group fires now."""
+        trigger, sql = self.view.trigger, StateSQL(self.view)
+        closing = f"{sql.closes_at()} <= {at.after} AND __pending > 0" if self.view.windows_close else "false"
+        if trigger.repeatedly is not None:
+            before = f"IF({sql.ends_at()} <= {at.before}, 'late', 'early')" if self.view.windows_close else "'early'"
+            last = "'late'" if self.view.lateness else "'on_time'"
+            # What no trigger has published when the window closes is published then.
+            return f"CASE WHEN {_is_due(trigger.repeatedly, at)} THEN {before} WHEN {closing} THEN {last} END"
+        cases = [f"WHEN NOT __on_time AND {sql.ends_at()} <= {at.after} THEN 'on_time'"]
+        if trigger.early is not None:
+            cases.append(f"WHEN NOT __on_time AND {_is_due(trigger.early, at)} THEN 'early'")
+        if trigger.late is not None:
+            cases.append(f"WHEN __on_time AND {_is_due(trigger.late, at)} THEN 'late'")
+        cases.append(f"WHEN __on_time AND {closing} THEN 'late'")
+        return f"CASE {' '.join(cases)} END"
+
+    def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+        view = self.view
+        changes = changes_table(view.name)
+        new = ", ".join(f"__n{index}" for index in range(len(view.outputs)))
+        old = ", ".join(self._published)
+        tail = "__kind, __fired, __final"
+        if self._discarding:
+            window = "__ws" if view.window is not None else "NULL"
+            connection.execute(f"INSERT INTO {self._rows} SELECT {window}, {at.now}, {new} FROM __f WHERE __show")
+        else:
+            op, condition = ("retract", "__shown") if self._retracting else ("delete", "__shown AND NOT __show")
+            connection.execute(
+                f"INSERT INTO {changes} SELECT {at.epoch}, {REMOVE}, '{op}', {tail}, {old} FROM __f WHERE {condition}"
+            )
+        op = "insert" if self._discarding or self._retracting else "upsert"
+        order = "ORDER BY __ws, __rid" if view.window is not None else "ORDER BY __rid"
+        connection.execute(
+            f"INSERT INTO {changes} SELECT {at.epoch}, {ADD}, '{op}', {tail}, {new} FROM __f WHERE __show {order}"
+        )
+
+    def _close(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+        """Move windows that no row can reach any more out of the state."""
+        sql = StateSQL(self.view)
+        if not self.view.windows_close:
+            return
+        closed = f"{sql.closes_at()} <= {at.after}"
+        if not self._discarding:
+            connection.execute(
+                f"INSERT INTO {self._rows} SELECT __ws, {at.now}, {', '.join(self._published)} "
+                f"FROM {sql.table} WHERE {closed} AND __shown"
+            )
+        connection.execute(f"DELETE FROM {sql.table} WHERE {closed}")
+
+    def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+        """Drop what is older than the view retains, and say so in the changelog."""
+        view, sql = self.view, StateSQL(self.view)
+        if view.retain is None:
+            return
+        own = ", ".join(quote(out.name) for out in view.outputs)
+        if view.windows_close:
+            assert view.window is not None
+            old = f"__ws + {view.window.size} <= {at.after - view.retain}"
+        else:
+            old = f"__at <= {at.now - view.retain}"
+        op = "retract" if self._retracting or self._discarding else "delete"
+        insert = f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {REMOVE}, '{op}', 'late', 0, true, "
+        connection.execute(f"{insert}{own} FROM {self._rows} WHERE {old}")
+        connection.execute(f"DELETE FROM {self._rows} WHERE {old}")
+        if not view.windows_close:
+            connection.execute(f"{insert}{', '.join(self._published)} FROM {sql.table} WHERE {old} AND __shown")
+            connection.execute(f"DELETE FROM {sql.table} WHERE {old}")
+
+    def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        if not self.view.trigger.intervals:
+            return None
+        row = connection.execute(f"SELECT min(__due) FROM {StateSQL(self.view).table}").fetchone()
+        return row[0] if row else None
+
+
+def _is_due(rate: Rate, at: Moment) -> str:
+    match rate:
+        case EveryRows(count):
+            return f"__pending >= {count}"
+        case EveryInterval():
+            return f"__due <= {at.now}"
+        case EveryEpoch():
+            return "__pending > 0"
