@@ -36,8 +36,7 @@ from millstream.sources import (
 )
 from millstream.spark.epoch import delta_schema, expression_types
 from millstream.spark.streaming import StreamingSource
-from millstream.sql import render
-from millstream.sql.functions import check_query
+from millstream.sql import check_query, render
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Drop
 from millstream.store.duckdb_store import DuckDBStore
 from millstream.store.protocol import Progress
@@ -207,7 +206,7 @@ class Definitions:
             create.query,
             text=create.position.text if create.position else "",
             source=create.position.source if create.position else "<sql>",
-            deterministic=True,
+            continuous=True,
         )
 
         def find(name: str) -> Stream | None:

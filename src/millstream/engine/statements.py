@@ -16,8 +16,7 @@ from millstream.model.schema import TIMESTAMP, sql_type
 from millstream.model.time import format_duration, to_datetime
 from millstream.plan.explain import explain_view
 from millstream.plan.nodes import AggregateView
-from millstream.sql import position_of, render
-from millstream.sql.functions import check_query
+from millstream.sql import check_query, position_of, render
 from millstream.sql.statements import (
     CreateStream,
     CreateTable,
@@ -79,7 +78,7 @@ class Statements:
 
     def _select(self, query: exp.Query, text: str, source: str) -> pa.Table:
         """Check a query and run it in the store, as of the last committed epoch."""
-        check_query(query, text=text, source=source, deterministic=False)
+        check_query(query, text=text, source=source, continuous=False)
         readable = self._db.catalog.readable()
         query = query.copy()
         defined = {cte.alias.lower() for cte in query.find_all(exp.CTE)}

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pyarrow as pa
+from sqlglot import exp
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
@@ -260,6 +261,41 @@ AGGREGATES: dict[str, Builder] = {
 }
 # Over distinct values these are what they are over all.
 AGGREGATES |= {f"{name}_distinct": AGGREGATES[name] for name in ("min", "max", "bool_and", "bool_or", "collect_set")}
+
+_NODES: dict[type[exp.Expr], str] = {
+    exp.AnyValue: "any_value",
+    exp.ApproxDistinct: "approx_count_distinct",
+    exp.ArgMax: "max_by",
+    exp.ArgMin: "min_by",
+    exp.ArrayAgg: "collect_list",
+    exp.ArrayUniqueAgg: "collect_set",
+    exp.Avg: "avg",
+    exp.Count: "count",
+    exp.CountIf: "count_if",
+    exp.First: "first",
+    exp.FirstValue: "first",
+    exp.Last: "last",
+    exp.LastValue: "last",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+    exp.Max: "max",
+    exp.Min: "min",
+    exp.Stddev: "stddev_samp",
+    exp.StddevPop: "stddev_pop",
+    exp.StddevSamp: "stddev_samp",
+    exp.Sum: "sum",
+    exp.Variance: "var_samp",
+    exp.VariancePop: "var_pop",
+}
+
+
+def aggregate_name(node: exp.Expr) -> str | None:
+    """The one name of an aggregate call, however it was spelled; None for anything else.
+
+    >>> aggregate_name(exp.LogicalOr(this=exp.column("x")))
+    'bool_or'
+    """
+    return _NODES.get(type(node))
 
 
 def _numeric(name: str, arg: Argument) -> None:

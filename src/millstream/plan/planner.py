@@ -16,11 +16,10 @@ from sqlglot import exp
 from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import spark_type
 from millstream.model.settings import ViewOptions
-from millstream.plan.aggregates import AGGREGATES, Accumulator, Argument
+from millstream.plan.aggregates import AGGREGATES, Accumulator, Argument, aggregate_name
 from millstream.plan.nodes import AggregateView, AppendView, Kept, Key, Output, Stream, Trigger, View, fill
 from millstream.plan.windows import Window
 from millstream.sql import position_of, read_window_call
-from millstream.sql.functions import aggregate_name
 from millstream.sql.statements import CreateView, Emit, EveryEpoch
 
 Typer = Callable[[Stream, Sequence[str]], list[pa.DataType]]

@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.classic.column import Column
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from millstream.model.errors import MillstreamError
@@ -168,10 +169,8 @@ class OpenEpoch:
         relation = self._careful[view.name]
         bad = self.spark.table(relation.strip("`")).where("__bad AND __dead IS NULL")
         which: Any = None
-        from pyspark.sql import functions as F
-
         for index, check in reversed(list(enumerate(view.checks))):
-            which = F.when(self._fails(f"struct({check} AS c)"), index).otherwise(which)
+            which = functions.when(self._fails(f"struct({check} AS c)"), index).otherwise(which)
         flagged = bad.withColumn("__check", which)
         sample = {
             row["__check"] for row in flagged.select("__check").distinct().collect() if row["__check"] is not None
@@ -203,8 +202,6 @@ class OpenEpoch:
     def _fails(self, struct_sql: str) -> Any:
         """A column: whether computing a struct fails. Spark's TryEval makes NULL of a failure, and
         a struct itself is never NULL."""
-        from pyspark.sql.classic.column import Column
-
         jvm: Any = self.spark._jvm
         session: Any = self.spark._jsparkSession
         parsed = session.sessionState().sqlParser().parseExpression(struct_sql)

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -141,7 +142,8 @@ def _launch(settings: SparkSettings, log_dir: Path) -> SparkSession:
     for key, value in settings.conf.items():
         conf.set(key, value)
     with (log_dir / "jvm.log").open("ab") as out:
-        gateway = launch_gateway(conf, popen_kwargs={"stdout": out, "stderr": out})
+        launch: Callable[..., Any] = launch_gateway
+        gateway = launch(conf, popen_kwargs={"stdout": out, "stderr": out})
     context = SparkContext(gateway=gateway, conf=conf)
     session = SparkSession(context)
     _warm_up(session)

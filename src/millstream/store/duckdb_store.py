@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -92,10 +92,9 @@ class DuckDBStore:
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException as error:
-                try:
+                # A failed commit has rolled back already.
+                with suppress(duckdb.Error):
                     self._connection.execute("ROLLBACK")
-                except duckdb.Error:
-                    pass  # a failed commit has rolled back already
                 if isinstance(error, duckdb.Error):
                     raise store_error(error) from None
                 raise

@@ -27,9 +27,7 @@ def newest(topic: Topic) -> dict[object, object]:
     return dict(zip(read_all(topic, 0, "id"), read_all(topic, 0, "value"), strict=True))
 
 
-def test_the_newest_row_of_every_key_stays_with_its_offset(
-    open_log: Callable[[], Log], clock: ManualClock
-) -> None:
+def test_the_newest_row_of_every_key_stays_with_its_offset(open_log: Callable[[], Log], clock: ManualClock) -> None:
     topic = filled(open_log())
     active = Path(topic.frames(0, topic.end_offsets()[0] - 1)[0].path)
     in_active = [ref for ref in topic.frames(0, 0) if ref.path == str(active)]

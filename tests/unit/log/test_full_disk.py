@@ -30,9 +30,7 @@ def full_after(room: int) -> Callable[[int, Any], int]:
     return writev
 
 
-def test_a_full_disk_at_any_byte_loses_nothing(
-    open_log: Callable[[], Log], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_at_any_byte_loses_nothing(open_log: Callable[[], Log], monkeypatch: pytest.MonkeyPatch) -> None:
     topic = open_log().create_topic("t")
     topic.append(numbered(0))
     size = topic.frames(0, 0)[0].length

@@ -39,7 +39,12 @@ def test_appenders_share_syncs(log: Log, monkeypatch: pytest.MonkeyPatch) -> Non
         real(descriptor)
 
     monkeypatch.setattr(disk, "sync_file", slow)
-    run_threads(8, lambda number: [topic.append(numbered(number)) for _ in range(20)] and None)
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            topic.append(numbered(number))
+
+    run_threads(8, work)
     assert topic.end_offsets() == {0: 160}
     assert syncs < 100
 
@@ -61,10 +66,7 @@ def test_many_threads_partitions_and_segments_lose_nothing(open_log: Callable[[]
     run_threads(6, work)
     topic = open_log().topic("t")
     expected = sorted(
-        number * 1_000 + turn + step
-        for number in range(6)
-        for turn in range(25)
-        for step in (0, 100, 200, 300)
+        number * 1_000 + turn + step for number in range(6) for turn in range(25) for step in (0, 100, 200, 300)
     )
     assert sorted(n for p in range(3) for n in read_all(topic, p)) == expected  # type: ignore[type-var]
     for partition in range(3):

@@ -41,9 +41,7 @@ def test_a_commit_is_checked_as_a_whole(log: Log) -> None:
     assert caught.value.code == "UNKNOWN_TOPIC"
 
 
-def test_a_failed_commit_changes_nothing(
-    open_log: Callable[[], Log], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_commit_changes_nothing(open_log: Callable[[], Log], monkeypatch: pytest.MonkeyPatch) -> None:
     log = open_log()
     log.create_topic("t").append(numbered(1, 2))
     group = log.group("g")

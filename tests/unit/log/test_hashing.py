@@ -15,7 +15,7 @@ GOLDEN_FLOATS = [1296066594, 1440354650, 2094741285, 1000198178]
 
 def numbers(array: pa.Array, partitions: int = MANY) -> list[int]:
     batch = pa.record_batch({"k": array})
-    return partition_numbers(batch, ["k"], partitions).tolist()
+    return [int(number) for number in partition_numbers(batch, ["k"], partitions)]
 
 
 def test_the_hash_is_the_one_that_old_logs_were_written_with() -> None:

@@ -38,9 +38,7 @@ def test_the_number_of_ids_must_fit(log: Log) -> None:
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_ids_are_forgotten_after_the_window(
-    open_log: Callable[[], Log], clock: ManualClock, restart: bool
-) -> None:
+def test_ids_are_forgotten_after_the_window(open_log: Callable[[], Log], clock: ManualClock, restart: bool) -> None:
     topic = open_log().create_topic("t", settings=TopicSettings(message_id_window_micros=60 * MICROS))
     send(topic, 1)
     clock.advance(30)

@@ -79,9 +79,7 @@ class LogAgainstLists(RuleBasedStateMachine):
     @precondition(lambda self: self.sent > 5)
     @rule(keep=st.integers(0, 40))
     def drop_oldest(self, keep: int) -> None:
-        self.topic.change_settings(
-            TopicSettings(segment_bytes=self.settings.segment_bytes, retention_bytes=0)
-        )
+        self.topic.change_settings(TopicSettings(segment_bytes=self.settings.segment_bytes, retention_bytes=0))
         keep_from = {partition: min(keep, len(rows)) for partition, rows in enumerate(self.rows)}
         self.topic.retain(keep_from)
         self.topic.change_settings(self.settings)

@@ -49,9 +49,7 @@ def test_rows_not_consumed_yet_stay(log: Log, clock: ManualClock) -> None:
     assert read_all(topic) == [4, 5, 6, 7, 8, 9]
 
 
-def test_an_idle_topic_forgets_everything_but_the_next_offset(
-    open_log: Callable[[], Log], clock: ManualClock
-) -> None:
+def test_an_idle_topic_forgets_everything_but_the_next_offset(open_log: Callable[[], Log], clock: ManualClock) -> None:
     topic = aged(open_log(), clock, TopicSettings(retention_micros=30 * MICROS))
     clock.advance(3_600)
     assert topic.retain().rows == 10

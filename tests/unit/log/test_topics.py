@@ -78,10 +78,10 @@ def test_rows_of_a_key_stay_together_and_in_order(log: Log) -> None:
         values: dict[object, list[object]] = {}
         ids, turns = read_all(topic, partition, "id"), read_all(topic, partition, "value")
         assert ids
-        for id_, turn in zip(ids, turns, strict=True):
-            values.setdefault(id_, []).append(turn)
+        for id_, value in zip(ids, turns, strict=True):
+            values.setdefault(id_, []).append(value)
             assert seen.setdefault(id_, partition) == partition
-        assert all(turns == [str(n) for n in range(10)] for turns in values.values())
+        assert all(found == [str(n) for n in range(10)] for found in values.values())
     assert len(seen) == 30
 
 

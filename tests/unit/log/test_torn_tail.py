@@ -43,9 +43,7 @@ def flip(at: int) -> Callable[[bytearray], bytearray]:
     return change
 
 
-def test_a_tail_torn_at_any_byte_is_cut_off(
-    prepared: tuple[Path, list[FrameRef]], clock: ManualClock
-) -> None:
+def test_a_tail_torn_at_any_byte_is_cut_off(prepared: tuple[Path, list[FrameRef]], clock: ManualClock) -> None:
     root, refs = prepared
     last = refs[-1]
     for length in range(last.position, last.position + last.length):
@@ -113,9 +111,7 @@ def test_unsynced_frames_that_reached_the_disk_out_of_order_are_cut_off(
 
 
 @pytest.mark.parametrize("keep_index", [True, False])
-def test_damage_in_a_sealed_segment_is_reported_when_it_is_read(
-    open_log: Callable[[], Log], keep_index: bool
-) -> None:
+def test_damage_in_a_sealed_segment_is_reported_when_it_is_read(open_log: Callable[[], Log], keep_index: bool) -> None:
     log = open_log()
     topic = log.create_topic("t", settings=TopicSettings(segment_bytes=1_000))
     for n in range(12):
@@ -155,7 +151,8 @@ def test_a_lost_or_damaged_index_is_rebuilt(open_log: Callable[[], Log]) -> None
     log.close()
     saved = {path: path.read_bytes() for path in directory.glob("*.idx")}
     assert len(saved) > 3
-    for path, contents in zip(saved, (b"", b"x" * 100, flip(30)(bytearray(saved[min(saved)]))), strict=False):
+    flipped = bytes(flip(30)(bytearray(saved[min(saved)])))
+    for path, contents in zip(saved, (b"", b"x" * 100, flipped), strict=False):
         path.write_bytes(contents)
     min(saved).unlink()
     assert read_offsets(open_log().topic("t")) == list(range(20))
