@@ -1,0 +1,1 @@
+"""The command line. `main` is the entry point; every command has a module of its own."""

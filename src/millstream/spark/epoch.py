@@ -7,6 +7,7 @@ nothing until it happens: only when the job fails are the failing rows looked fo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,9 +20,9 @@ from pyspark.sql.classic.column import Column
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from millstream.model.errors import MillstreamError
-from millstream.model.schema import TIMESTAMP
 from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
 from millstream.plan.slices import RowsSlice, Slice
+from millstream.spark.arrow import collect, flatten, naive
 from millstream.spark.delta import (
     append_counts_sql,
     delta_sql,
@@ -100,7 +101,7 @@ class OpenEpoch:
         except PySparkException as error:
             raise spark_error(error) from None
         good = keyed.filter(pc.invert(keyed.column("__is_dead")))
-        rows = _flatten(good.column("__newest"))
+        rows = flatten(good.column("__newest"))
         return _stats(stats), rows
 
     def _attempt(self) -> tuple[StreamStats, dict[str, ViewDelta]]:
@@ -132,7 +133,7 @@ class OpenEpoch:
     def _collect(self, queries: list[str]) -> list[pa.Table]:
         """The results of several queries over the rows, in one job."""
         if len(queries) == 1:
-            return [self.spark.sql(queries[0]).toArrow()]
+            return [collect(self.spark.sql(queries[0]))]
         if not isinstance(self.slice, RowsSlice) and not self._persisted:
             self._frame.persist()
             self._persisted = True
@@ -143,9 +144,9 @@ class OpenEpoch:
         union = branches[0]
         for branch in branches[1:]:
             union = union.unionByName(branch, allowMissingColumns=True)
-        packed = union.toArrow()
+        packed = collect(union)
         return [
-            _flatten(packed.filter(pc.equal(packed.column("__branch"), index)).column(f"b{index}"))
+            flatten(packed.filter(pc.equal(packed.column("__branch"), index)).column(f"b{index}"))
             for index in range(len(queries))
         ]
 
@@ -154,7 +155,7 @@ class OpenEpoch:
     def dead_rows(self) -> pa.Table:
         """Rows that could not be decoded: the stream's columns, `__p`, `__o`, `__raw`, `__reason`."""
         sql = rows_sql(self.decoder.stream, self._relation, "__dead IS NOT NULL", "__dead AS __reason")
-        return self.spark.sql(sql).toArrow()
+        return collect(self.spark.sql(sql))
 
     def late_rows(self, view: View, panes: Sequence[int]) -> pa.Table:
         """Used rows of a view that fall into given panes."""
@@ -162,7 +163,7 @@ class OpenEpoch:
         listed = ", ".join(f"{pane}L" for pane in panes)
         condition = f"__class = {USED} AND __pane IN ({listed})"
         sql = rows_sql(self.decoder.stream, relation, condition, "'late' AS __reason")
-        return self.spark.sql(sql).toArrow()
+        return collect(self.spark.sql(sql))
 
     def failed_rows(self, view: View) -> pa.Table:
         """Rows on which an expression of a view fails, each with the reason."""
@@ -178,16 +179,16 @@ class OpenEpoch:
         reasons = {index: f"{view.checks[index]}: {self._reason(flagged, view, index)}" for index in sample}
         name = f"{relation.strip('`')}_failed"
         flagged.createOrReplaceTempView(name)
-        rows = self.spark.sql(
-            rows_sql(self.decoder.stream, f"`{name}`", "true", "CAST(__check AS INT) AS __check")
-        ).toArrow()
+        rows = collect(
+            self.spark.sql(rows_sql(self.decoder.stream, f"`{name}`", "true", "CAST(__check AS INT) AS __check"))
+        )
         reason = [reasons.get(index, "an expression failed") for index in rows.column("__check").to_pylist()]
         column = rows.schema.get_field_index("__check")
         return rows.set_column(column, "__reason", pa.array(reason, pa.string()))
 
     def _reason(self, flagged: DataFrame, view: View, index: int) -> str:
         try:
-            flagged.where(f"__check = {index}").limit(1).selectExpr(f"{view.checks[index]} AS c").toArrow()
+            collect(flagged.where(f"__check = {index}").limit(1).selectExpr(f"{view.checks[index]} AS c"))
         except PySparkException as error:
             return spark_error(error).message
         return "failed"
@@ -230,7 +231,7 @@ def expression_types(spark: SparkSession, stream: Stream, sqls: Sequence[str]) -
         schema = spark.sql(f"SELECT {', '.join(f'{sql} AS c{i}' for i, sql in enumerate(sqls))} FROM `{name}`").schema
     except (AnalysisException, ParseException) as error:
         raise spark_error(error, code="INVALID_EXPRESSION") from None
-    return [_naive(type_) for type_ in to_arrow_schema(schema, timezone="UTC").types]
+    return [naive(type_) for type_ in to_arrow_schema(schema, timezone="UTC").types]
 
 
 def delta_schema(spark: SparkSession, stream: Stream, view: View) -> pa.Schema:
@@ -242,7 +243,7 @@ def delta_schema(spark: SparkSession, stream: Stream, view: View) -> pa.Schema:
     except (AnalysisException, ParseException) as error:
         raise spark_error(error, code="INVALID_EXPRESSION") from None
     arrow = to_arrow_schema(schema, timezone="UTC")
-    return pa.schema([field.with_type(_naive(field.type)) for field in arrow])
+    return pa.schema([field.with_type(naive(field.type)) for field in arrow])
 
 
 def spark_error(error: PySparkException, code: str = "SPARK_FAILED") -> MillstreamError:
@@ -251,31 +252,12 @@ def spark_error(error: PySparkException, code: str = "SPARK_FAILED") -> Millstre
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     first = lines[0] if lines else type(error).__name__
     condition = error.getCondition() if hasattr(error, "getCondition") else None
-    first = first.split("SQLSTATE")[0].strip().rstrip(".;")
+    # What follows the first sentence is advice on settings that are not the user's to change.
+    first = re.split(r"\. (?=[A-Z])|SQLSTATE", first)[0].strip().rstrip(".;")
     return MillstreamError(code, first[:500], detail=f"Spark condition {condition}" if condition else None)
 
 
 # -- Arrow ------------------------------------------------------------------------------------
-
-
-def _naive(type_: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(type_):
-        return TIMESTAMP
-    if pa.types.is_map(type_):
-        return pa.map_(_naive(type_.key_type), _naive(type_.item_type))
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return pa.list_(_naive(type_.value_type))
-    if pa.types.is_struct(type_):
-        return pa.struct([type_[i].with_type(_naive(type_[i].type)) for i in range(type_.num_fields)])
-    return type_
-
-
-def _flatten(column: pa.ChunkedArray) -> pa.Table:
-    """A struct column as a table."""
-    type_ = column.type
-    chunks = [pa.RecordBatch.from_struct_array(chunk) for chunk in column.chunks if len(chunk)]
-    schema = pa.schema([type_[i] for i in range(type_.num_fields)])
-    return pa.Table.from_batches(chunks, schema)
 
 
 def _count(table: pa.Table, class_: int) -> int:

@@ -21,6 +21,7 @@ from millstream.model.schema import spark_type
 from millstream.model.time import format_duration
 from millstream.plan.nodes import Stream
 from millstream.plan.slices import BatchSlice, FileSlice, FrameSlice, GeneratedSlice, RowsSlice, Slice, align
+from millstream.spark.arrow import zoned
 
 _PLACE = "__p INT, __o BIGINT, __landed BIGINT"
 
@@ -38,7 +39,7 @@ class Decoder:
             case RowsSlice(typed, lines, format_):
                 parts = []
                 if typed is not None:
-                    parts.append(self._typed(spark.createDataFrame(_zoned(typed))))
+                    parts.append(self._typed(spark.createDataFrame(zoned(typed))))
                 if lines is not None:
                     parts.append(self._lines(spark.createDataFrame(lines), format_))
                 # One task is enough for few rows, and spares the shuffle.
@@ -69,19 +70,23 @@ class Decoder:
         schema = self._ddl() + ", __corrupt STRING"
         options = "map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '__corrupt')"
         parse = "from_json" if format_ == "json" else "from_csv"
+        text = "CAST(__raw AS STRING)"
         parsed = lines.selectExpr(
-            "CAST(__raw AS STRING) AS __raw",
-            f"{parse}(CAST(__raw AS STRING), '{schema}', {options}) AS __row",
+            f"make_valid_utf8({text}) AS __raw",
+            f"is_valid_utf8({text}) AS __is_text",
+            f"{parse}(IF(is_valid_utf8({text}), {text}, NULL), '{schema}', {options}) AS __row",
             "__p",
             "__o",
             "__landed",
         )
         columns = [f"__row.`{name}` AS `{name}`" for name in self.stream.schema.names()]
         malformed = (
-            "CASE WHEN NOT is_valid_utf8(__raw) THEN 'invalid UTF-8' "
+            "CASE WHEN NOT __is_text THEN 'invalid UTF-8' "
             f"WHEN __row IS NULL OR __corrupt IS NOT NULL THEN 'malformed {format_}' END"
         )
-        flat = parsed.selectExpr(*columns, "__row", "__row.__corrupt AS __corrupt", "__raw", "__p", "__o", "__landed")
+        flat = parsed.selectExpr(
+            *columns, "__row", "__row.__corrupt AS __corrupt", "__is_text", "__raw", "__p", "__o", "__landed"
+        )
         return self._judge(flat, malformed, "__raw")
 
     def _files(self, spark: SparkSession, slice_: FileSlice) -> DataFrame:
@@ -172,29 +177,10 @@ def _union(parts: list[DataFrame]) -> DataFrame:
     return result
 
 
-def _zoned(table: pa.Table) -> pa.Table:
-    """Instants with their zone said, so that Spark takes them as TIMESTAMP."""
-    fields = [field.with_type(_zoned_type(field.type)) for field in table.schema]
-    schema = pa.schema(fields)
-    return table if schema == table.schema else table.cast(schema)
-
-
-def _zoned_type(type_: pa.DataType) -> pa.DataType:
-    if pa.types.is_timestamp(type_):
-        return pa.timestamp("us", "UTC")
-    if pa.types.is_map(type_):
-        return pa.map_(_zoned_type(type_.key_type), _zoned_type(type_.item_type))
-    if pa.types.is_list(type_):
-        return pa.list_(_zoned_type(type_.value_type))
-    if pa.types.is_struct(type_):
-        return pa.struct([type_[i].with_type(_zoned_type(type_[i].type)) for i in range(type_.num_fields)])
-    return type_
-
-
 def _read_rows(frame: dict[str, Any], schema: pa.Schema, landed_floor: int) -> Iterator[pa.RecordBatch]:
     """One frame of the log as rows of the relation; runs in an executor."""
     batch = read_frame(frame["path"], frame["position"], frame["length"])
     rows = align(pa.Table.from_batches([batch]), schema, frame["p"], landed_floor)
     offsets = rows.column("__o").to_numpy()
     low, high = offsets.searchsorted(frame["start"]), offsets.searchsorted(frame["end"])
-    yield from _zoned(rows.slice(low, high - low).combine_chunks()).to_batches()
+    yield from zoned(rows.slice(low, high - low).combine_chunks()).to_batches()

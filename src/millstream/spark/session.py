@@ -6,6 +6,7 @@ JVM on the user's terminal (they go to a file in the data directory of whoever s
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -104,6 +105,7 @@ _RUNTIME = _Runtime()
 
 def start_spark(settings: SparkSettings, log_dir: Path) -> Future[SparkSession]:
     """Begin to start Spark, or join the session that runs; settings count only for the first caller."""
+    _hush()
     if _RUNTIME.future is None:
         active = SparkSession.getActiveSession()
         if active is not None:
@@ -119,6 +121,12 @@ def start_spark(settings: SparkSettings, log_dir: Path) -> Future[SparkSession]:
         else:
             check_java()
     return _RUNTIME.start(settings, log_dir)
+
+
+def _hush() -> None:
+    """PySpark writes the context of every failed query to the terminal, stack trace and all."""
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
 
 def _launch(settings: SparkSettings, log_dir: Path) -> SparkSession:

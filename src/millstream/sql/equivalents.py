@@ -50,6 +50,17 @@ def _date_part(args: list[exp.Expr]) -> exp.Expr:
     return exp.Extract(this=exp.var(args[0].name.upper()), expression=args[1])
 
 
+def _named_struct(args: list[exp.Expr]) -> exp.Expr:
+    if len(args) % 2 or not all(key.is_string for key in args[::2]):
+        raise ParseError("expected names in quotes, each with a value, as in named_struct('a', 1)")
+    return exp.Struct(
+        expressions=[
+            exp.PropertyEQ(this=exp.to_identifier(key.name), expression=value)
+            for key, value in zip(args[::2], args[1::2], strict=True)
+        ]
+    )
+
+
 def _since_epoch(scale: exp.Expr) -> Builder:
     return lambda args: exp.UnixToTime(this=_one(args), scale=scale.copy())
 
@@ -83,6 +94,7 @@ EQUIVALENTS: dict[str, Builder] = {
     "ISNOTNULL": _is_not_null,
     "ISNULL": _is_null,
     "MEAN": exp.Avg.from_arg_list,
+    "NAMED_STRUCT": _named_struct,
     "NEGATIVE": _negative,
     "NULLIFZERO": _null_if_zero,
     "POSITIVE": _positive,

@@ -59,8 +59,9 @@ def check_query(
     """Refuse a query that does more than compute on the relations it names.
 
     `continuous` is for views, which must give the same answer for the same input; a query that is
-    answered once may read the clock and sample, but not call window functions. `udfs` are the names, in lower case, of registered functions. `text`
-    and `source` say where the query came from, for positions in errors.
+    answered once may read the clock and sample, but not call window functions. `udfs` are the
+    names, in lower case, of registered functions. `text` and `source` say where the query came
+    from, for positions in errors.
     """
     check = _Check(text, source, continuous, frozenset(udfs))
     for node in query.walk():
@@ -138,6 +139,8 @@ class _Check:
                 self.refuse_function(node)
             case exp.Lambda() if len(node.expressions) > 1 and not isinstance(node.parent, exp.Reduce):
                 self.refuse_syntax(node)
+            case exp.Posexplode() if not isinstance(node.parent, exp.Lateral | exp.Table):
+                self.refuse_function(node, hint="posexplode gives two columns: use it in LATERAL VIEW")
             case exp.Lateral():
                 self.lateral(node)
             case exp.Join():
@@ -155,6 +158,8 @@ class _Check:
         if isinstance(node, WindowFunction):
             if not isinstance(node.parent, exp.Table) or node.arg_key != "this":
                 self.refuse_function(node, hint=f"{node.args['function']} is a table function: use it in FROM")
+            if not self.continuous:
+                self.refuse_function(node, hint="windows are computed by views: CREATE MATERIALIZED VIEW …")
             return
         if isinstance(node, exp.Anonymous):
             name = node.name.lower()

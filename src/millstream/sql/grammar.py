@@ -65,6 +65,7 @@ class Grammar(SparkParser):
         found = token or self._curr
         if not token and self.at_emit():
             message = "EMIT belongs at the end of CREATE MATERIALIZED VIEW"
+            raise TextError(message, found.start, found.end + 1)
         if found:
             raise TextError(_plain(message, repr(found.text)), found.start, found.end + 1)
         end = self._prev.end + 1 if self._prev else len(self.sql)

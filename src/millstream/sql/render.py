@@ -156,7 +156,14 @@ def render_emit(emit: Emit) -> str:
 
 def render_type(type_: pa.DataType) -> str:
     """A column type in StreamSQL; struct fields are quoted only where they must be."""
-    return re.sub(r"`((?:[^`]|``)*)`:", lambda match: f"{quote_name(match[1])}:", spark_type(type_))
+    if pa.types.is_struct(type_):
+        fields = (f"{quote_name(field.name)}: {render_type(field.type)}" for field in type_)
+        return f"STRUCT<{', '.join(fields)}>"
+    if pa.types.is_map(type_):
+        return f"MAP<{render_type(type_.key_type)}, {render_type(type_.item_type)}>"
+    if pa.types.is_list(type_):
+        return f"ARRAY<{render_type(type_.value_type)}>"
+    return spark_type(type_)
 
 
 def quote_name(name: str) -> str:

@@ -83,7 +83,7 @@ class WindowGrammar(Grammar):
         if not self._match(TokenType.R_PAREN, advance=False):
             self.raise_error("Expecting )")
         call = WindowFunction(this=relation, function=name.text.upper(), partitioned=partitioned, expressions=arguments)
-        place(call, name, name)
+        place(call, name, self._curr)
         return call
 
     def _window_argument(self) -> exp.Expr:

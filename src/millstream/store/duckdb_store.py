@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -68,7 +69,7 @@ class DuckDBStore:
         self._lock = threading.RLock()
         with self._transaction() as txn:
             txn.execute(_TABLES)
-            version = txn.execute("SELECT version FROM ms.format").fetchone()
+            version = _one(txn.execute("SELECT version FROM ms.format"))
             if version is None:
                 txn.execute(f"INSERT INTO ms.format VALUES ({FORMAT_VERSION})")
             elif version[0] != FORMAT_VERSION:
@@ -77,7 +78,7 @@ class DuckDBStore:
                     f"the store has format {version[0]}, this release reads {FORMAT_VERSION}",
                     hint="open it with the release that wrote it",
                 )
-            row = txn.execute("SELECT max(epoch) FROM ms.epochs").fetchone()
+            row = _one(txn.execute("SELECT max(epoch) FROM ms.epochs"))
         self._epoch = (row[0] if row else None) or 0
         self._cleaned_at: int | None = None
         # What ms.progress says, so that planning an epoch asks no query.
@@ -288,9 +289,11 @@ class DuckDBStore:
         self._cleaned_at = now
         for view in views:
             if view.changelog_retain is not None:
-                row = txn.execute(
-                    "SELECT max(epoch) FROM ms.epochs WHERE committed_at <= ?", [now - view.changelog_retain]
-                ).fetchone()
+                row = _one(
+                    txn.execute(
+                        "SELECT max(epoch) FROM ms.epochs WHERE committed_at <= ?", [now - view.changelog_retain]
+                    )
+                )
                 if row and row[0] is not None:
                     txn.execute(f"DELETE FROM {changes_table(view.name)} WHERE __epoch <= {row[0]}")
         txn.execute("DELETE FROM ms.epochs WHERE committed_at <= ?", [now - _EPOCH_RETAIN])
@@ -323,3 +326,9 @@ class DuckDBStore:
 
     def changes(self, view: str, since: int) -> pa.Table:
         return self.query(read_changes_sql(view, [name for name, _ in self.columns(view)], since))
+
+
+def _one(result: duckdb.DuckDBPyConnection) -> tuple[Any, ...] | None:
+    """The only row of a result, which is then finished: an open one blocks the connection."""
+    rows = result.fetchall()
+    return rows[0] if rows else None

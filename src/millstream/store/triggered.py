@@ -118,8 +118,7 @@ class TriggeredAggregate:
             f"{outputs}, {sql.having()} AS __show, {sql.final(at.after)} AS __final "
             f"FROM (SELECT *, rowid AS __rid, {self._kind(at)} AS __kind FROM {sql.table}) WHERE __kind IS NOT NULL"
         )
-        fired = connection.execute("SELECT count(*) FROM __f").fetchone()
-        if not fired or not fired[0]:
+        if not connection.execute("SELECT 1 FROM __f LIMIT 1").fetchall():
             return
         self._publish(connection, at)
         updates = [
@@ -207,8 +206,8 @@ class TriggeredAggregate:
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         if not self.view.trigger.intervals:
             return None
-        row = connection.execute(f"SELECT min(__due) FROM {StateSQL(self.view).table}").fetchone()
-        return row[0] if row else None
+        ((due_at,),) = connection.execute(f"SELECT min(__due) FROM {StateSQL(self.view).table}").fetchall()
+        return due_at
 
 
 def _is_due(rate: Rate, at: Moment) -> str:

@@ -1,0 +1,34 @@
+"""How much is measured: the full benchmark, and the quick one for orientation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.data import Bids
+
+SMALL_EPOCH_ROWS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The inputs and the number of runs."""
+
+    bids: Bids
+    runs: int
+    hopping_formats: tuple[str, ...]
+    warm_up_epochs: int
+    measured_epochs: int
+    references: bool
+    """Whether to measure what has no target: one-shot queries, other settings."""
+    say: Callable[[str], None]
+    """Told before each run."""
+
+    @property
+    def warm_up(self) -> Bids:
+        """Another, smaller input."""
+        return Bids(files=3, rows_per_file=min(200_000, self.bids.rows_per_file), seed=7)
+
+    @property
+    def small(self) -> Bids:
+        return Bids(files=self.warm_up_epochs + self.measured_epochs, rows_per_file=SMALL_EPOCH_ROWS)

@@ -1,0 +1,14 @@
+"""W2: bids per auction in windows of ten seconds every two seconds (count), epochs of one file."""
+
+from __future__ import annotations
+
+from bench.outcome import Section
+from bench.plan import Plan
+from bench.workloads.throughput import race
+
+AT_LEAST = 4.0
+
+
+def measure(plan: Plan) -> list[Section]:
+    title = "hopping 10 s by 2 s count"
+    return [race(plan, "W2", title, "hopping", format_, AT_LEAST)[0] for format_ in plan.hopping_formats]

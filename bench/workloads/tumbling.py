@@ -1,0 +1,20 @@
+"""W1: bids per auction in tumbling windows of ten seconds (count, sum, max), epochs of one file."""
+
+from __future__ import annotations
+
+from bench.outcome import Section, Target
+from bench.plan import Plan
+from bench.workloads.throughput import race
+
+AT_LEAST = 2.0
+AT_MOST_GIB = 3.0
+
+
+def measure(plan: Plan) -> list[Section]:
+    sections = []
+    for format_ in ("parquet", "csv"):
+        section, ours = race(plan, "W1", "tumbling 10 s count, sum, max", "tumbling", format_, AT_LEAST)
+        peak = max(done.peak_bytes for done in ours) / 2**30
+        section.targets.append(Target(f"peak memory of the process tree, {format_}", "<=", AT_MOST_GIB, peak, "GiB"))
+        sections.append(section)
+    return sections

@@ -1,0 +1,130 @@
+"""Carrying out the statements of a script, one by one, and saying what happened.
+
+Owns the rule that makes a script repeatable: a CREATE whose object exists with the same
+definition is skipped, with another definition it is refused. Definitions are compared by their
+canonical text.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+
+from millstream.cli.progress import progress_of
+from millstream.cli.show import count
+from millstream.engine.catalog import Entry, StreamEntry
+from millstream.engine.database import Database
+from millstream.engine.result import Result
+from millstream.engine.statements import Statements
+from millstream.engine.subscription import Subscription
+from millstream.model.errors import MillstreamError
+from millstream.sources import LogOptions
+from millstream.sql import render
+from millstream.sql.statements import (
+    CreateStream,
+    CreateTable,
+    CreateView,
+    Drop,
+    Insert,
+    Select,
+    Statement,
+    Subscribe,
+)
+
+Create = CreateStream | CreateTable | CreateView
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a statement gave: a line that says what happened, or rows."""
+
+    message: str | None = None
+    result: Result | Subscription | None = None
+
+
+def carry_out(db: Database, statement: Statement, text: str, source: str) -> Outcome:
+    """Run one statement of a text; positions of errors point into the text."""
+    match statement:
+        case CreateStream() | CreateTable() | CreateView():
+            existed = db.catalog.find(statement.name) is not None
+            Statements(db).run(statement, text, source)
+            if existed and statement.if_not_exists:
+                return Outcome(f"{_kind(statement)} {statement.name} exists already")
+            return Outcome(f"{'replaced' if existed else 'created'} {_kind(statement)} {statement.name}")
+        case Drop():
+            existed = db.catalog.find(statement.name) is not None
+            Statements(db).run(statement, text, source)
+            gone = f"dropped {statement.kind} {statement.name}"
+            return Outcome(gone if existed else f"there is no {statement.kind} {statement.name}")
+        case Insert():
+            before = _end(db, statement.target)
+            Statements(db).run(statement, text, source)
+            added = _end(db, statement.target) - before
+            return Outcome(f"inserted {count(added, 'row')} into {statement.target}")
+        case _:
+            return Outcome(result=Statements(db).run(statement, text, source))
+
+
+def carry_out_repeatably(db: Database, statement: Statement, text: str, source: str) -> Outcome:
+    """The same, but a CREATE of what is there already, unchanged, does nothing."""
+    if isinstance(statement, Create):
+        entry = db.catalog.find(statement.name)
+        if entry is not None and _text(statement) == _existing_text(entry, statement):
+            return Outcome(f"{_kind(statement)} {entry.name} is there already")
+        if entry is not None and not statement.or_replace and not statement.if_not_exists:
+            raise _differs(entry, statement)
+    return carry_out(db, statement, text, source)
+
+
+def reads_views(statement: Statement) -> bool:
+    """Whether the answer depends on what has been processed."""
+    return isinstance(statement, Select | Subscribe)
+
+
+def catch_up(db: Database) -> None:
+    """Process what has arrived, unless it is known that nothing waits: then Spark is not needed."""
+    if db.catalog.streams() and not (progress_of(db).is_caught_up and _no_view_is_behind(db)):
+        db.drain()
+
+
+def _no_view_is_behind(db: Database) -> bool:
+    return all(db.store.view_progress(view.name) is None for view in db.catalog.views())
+
+
+def _end(db: Database, name: str) -> int:
+    entry = db.catalog.find(name)
+    if not isinstance(entry, StreamEntry) or not isinstance(entry.options, LogOptions):
+        return 0
+    return sum(db.log.topic(entry.options.topic or entry.name).end_offsets().values())
+
+
+def _text(create: Create) -> str:
+    return render(replace(create, or_replace=False, if_not_exists=False))
+
+
+def _existing_text(entry: Entry, create: Create) -> str:
+    existing: Create = entry.statement
+    if isinstance(existing, CreateStream) and isinstance(create, CreateStream):
+        said = dict(create.options)
+        if said.get("source") == "datagen" and "start" not in said:
+            # The engine notes when a generator was made; the script did not say it.
+            existing = replace(existing, options=tuple(o for o in existing.options if o[0] != "start"))
+    return _text(existing)
+
+
+def _differs(entry: Entry, create: Create) -> MillstreamError:
+    old, new = _text(entry.statement).splitlines(), _text(create).splitlines()
+    changed = [
+        line for line in difflib.unified_diff(old, new, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))
+    ]
+    return MillstreamError(
+        "DEFINITION_DIFFERS",
+        f"{entry.name} exists with another definition",
+        detail="what it is (-) and what the script says (+)\n" + "\n".join(f"  {line}" for line in changed),
+        hint="drop it first, write CREATE OR REPLACE, or use another data directory",
+        position=create.position,
+    )
+
+
+def _kind(create: Create) -> str:
+    return {CreateStream: "stream", CreateTable: "table", CreateView: "view"}[type(create)]

@@ -1,0 +1,49 @@
+"""Opening a data directory for a command.
+
+Owns what is said while Spark starts, and the refusal to read a directory that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from millstream.cli.console import ERR
+from millstream.connect import connect
+from millstream.engine.database import Database
+from millstream.model.errors import MillstreamError
+
+
+@contextmanager
+def opened(data: Path, *, must_exist: bool = False) -> Iterator[Database]:
+    """A database that is closed afterwards."""
+    if must_exist and not (data / "store.duckdb").exists():
+        raise MillstreamError(
+            "NO_DATA_DIR",
+            f"there is no Millstream data in {data}",
+            hint="name the directory with --data, or create something there first with 'millstream sql'",
+        )
+    if data.exists() and not data.is_dir():
+        raise MillstreamError("NO_DATA_DIR", f"{data} is not a directory", hint="name a directory with --data")
+    with connect(data) as db:
+        yield db
+
+
+def wait_for_spark(db: Database) -> None:
+    """Spark starts in the background: show that something goes on until it is there."""
+    if not ERR.is_terminal:
+        db.definitions.spark()
+        return
+    with ERR.status("starting Spark…", spinner="dots"):
+        db.definitions.spark()
+
+
+def read_text(path: Path) -> str:
+    """The text of a script."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise MillstreamError("FILE_NOT_READABLE", f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise MillstreamError("FILE_NOT_READABLE", f"cannot read {path}: it is not UTF-8 text") from None
