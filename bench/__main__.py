@@ -19,7 +19,7 @@ from bench.data import Bids
 from bench.machine import describe
 from bench.outcome import Section
 from bench.plan import Plan
-from bench.runner import RunFailed
+from bench.runner import RunFailedError
 from bench.workloads import hopping, small_epochs, tumbling
 
 RESULTS = Path(__file__).parent / "results"
@@ -73,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         for name in options.only or WORKLOADS:
             sections += WORKLOADS[name](plan)
-    except RunFailed as failure:
+    except RunFailedError as failure:
         console.print(str(failure), markup=False)
         return 1
     took = f"{plan.bids.rows:,} bids, best of {plan.runs}, {time.monotonic() - began:.0f} s altogether"

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.outcome import Figure, Section, Target
+from bench.outcome import Figure, Section
 
 _COLORS = {"millstream": "#1f6f8b", "native": "#e08e45", "spark_once": "#c9c9c9", "duckdb_once": "#c9c9c9"}
 
@@ -119,9 +119,5 @@ def _panel(axis: Any, section: Section) -> None:
     axis.set_xticks([])
     axis.spines[["right", "bottom"]].set_visible(False)
     better = "events a second, more is better" if unit == "events/s" else "milliseconds, less is better"
-    ratio = _ratio(section.targets[0])
-    axis.set_title(f"{section.title} ({better}){ratio}", loc="left", fontsize=9, fontweight="bold")
-
-
-def _ratio(target: Target) -> str:
-    return f": {target.value:.2f}×"
+    ratio = section.targets[0].value
+    axis.set_title(f"{section.title} ({better}): {ratio:.2f} x native", loc="left", fontsize=9, fontweight="bold")

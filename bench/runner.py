@@ -26,7 +26,7 @@ LOGS = HERE / "results" / "logs"
 SAMPLE_SECONDS = 0.1
 
 
-class RunFailed(Exception):
+class RunFailedError(Exception):
     """A contender ended without an answer."""
 
 
@@ -51,14 +51,14 @@ def run(contender: str, job: Job) -> Run:
     try:
         with log.open("wb") as out:
             command = [sys.executable, "-m", f"bench.peers.{contender}", str(work / "job.json")]
-            process = subprocess.Popen(command, cwd=HERE.parent, stdout=out, stderr=out, env=_environment())
+            process = subprocess.Popen(command, cwd=Path.cwd(), stdout=out, stderr=out, env=_environment())
             memory = Memory(process.pid)
             status = process.wait()
             memory.stop()
         answer_file = work / "answer.json"
         if status != 0 or not answer_file.exists():
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
-            raise RunFailed(f"{contender} failed ({status}), the end of {log}:\n{tail}")
+            raise RunFailedError(f"{contender} failed ({status}), the end of {log}:\n{tail}")
         answer = Answer(**json.loads(answer_file.read_text()))
         return Run(contender, answer, memory.peak(answer.started_at, answer.ended_at))
     finally:

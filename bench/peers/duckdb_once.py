@@ -36,7 +36,7 @@ def bids(path: str, format_: str) -> str:
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={"threads": CORES, "TimeZone": "UTC"})
+    return duckdb.connect(config={"threads": CORES})
 
 
 def query(job: Job, path: str) -> str:

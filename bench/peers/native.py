@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -64,14 +63,14 @@ def session(settings: str, work: Path) -> SparkSession:
 def aggregate(question: str, bids: DataFrame) -> DataFrame:
     """The question, of a stream or of a table."""
     if question == "hopping":
-        window = F.window("ts", "10 seconds", "2 seconds")
-        grouped = bids.groupBy(window, "auction").agg(F.count("*").alias("n"))
+        window = functions.window("ts", "10 seconds", "2 seconds")
+        grouped = bids.groupBy(window, "auction").agg(functions.count("*").alias("n"))
     else:
-        window = F.window("ts", "10 seconds")
+        window = functions.window("ts", "10 seconds")
         grouped = bids.groupBy(window, "auction").agg(
-            F.count("*").alias("n"), F.sum("price").alias("total"), F.max("price").alias("top")
+            functions.count("*").alias("n"), functions.sum("price").alias("total"), functions.max("price").alias("top")
         )
-    start = F.unix_micros("window.start").alias("window_start")
+    start = functions.unix_micros("window.start").alias("window_start")
     return grouped.select(start, *(name for name in COLUMNS[question] if name != "window_start"))
 
 
@@ -92,11 +91,12 @@ def verify(spark: SparkSession, job: Job, work: Path) -> dict[str, int]:
     """Run once more, keep every update, and take the last one of each group."""
 
     def keep(updates: DataFrame, batch: int) -> None:
-        updates.withColumn("batch", F.lit(batch)).write.parquet(str(work / "updates" / f"{batch:06d}"))
+        updates.withColumn("batch", functions.lit(batch)).write.parquet(str(work / "updates" / f"{batch:06d}"))
 
     execute(stream(spark, job, job.path).foreachBatch(keep), work / "verify")
     updates = f"read_parquet('{work}/updates/*/*.parquet')"
-    last = f"SELECT * FROM {updates} QUALIFY row_number() OVER (PARTITION BY auction, window_start ORDER BY batch DESC) = 1"
+    newest_first = "row_number() OVER (PARTITION BY auction, window_start ORDER BY batch DESC)"
+    last = f"SELECT * FROM {updates} QUALIFY {newest_first} = 1"
     return digest(connect(), job.question, f"({last})")
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 import millstream as ms
 
@@ -18,6 +18,8 @@ settings.register_profile(
     deadline=None,
     derandomize="CI" in os.environ,
     print_blob=True,
+    # Every attempt runs real epochs: shrinking a failure takes minutes, so it is asked for.
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, *([Phase.shrink] if "SHRINK" in os.environ else [])],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("millstream")

@@ -73,7 +73,7 @@ class Case:
 
 @dataclass
 class Watermark:
-    """Per partition newest − slack; the least of them; never back."""
+    """Per partition newest minus slack; the least of them; never back."""
 
     slack: int
     newest: dict[int, int] = field(default_factory=dict)

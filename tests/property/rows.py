@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import strategies as st
@@ -109,7 +110,7 @@ def boundaries(draw: st.DrawFn, size: int, most: int) -> list[int]:
 
 
 def cut(rows: list[Row], bounds: list[int]) -> tuple[tuple[Row, ...], ...]:
-    return tuple(tuple(rows[low:high]) for low, high in zip(bounds, bounds[1:], strict=False) if high > low)
+    return tuple(tuple(rows[low:high]) for low, high in pairwise(bounds) if high > low)
 
 
 @st.composite

@@ -76,9 +76,7 @@ def _stream(db: Database, entry: StreamEntry) -> StreamProgress:
 def progress_line(progress: Progress) -> str:
     """Epoch, rows, and for every stream with event time its watermark and lag."""
     parts = [f"epoch {progress.epoch:,}", f"{progress.rows:,} rows"]
-    for stream in progress.streams:
-        if stream.watermark is not None:
-            parts.append(f"{stream.name} watermark {instant(stream.watermark)}")
+    parts += [f"{s.name} watermark {instant(s.watermark)}" for s in progress.streams if s.watermark is not None]
     parts.append(f"lag {progress.waiting:,} rows")
     return " · ".join(parts)
 
@@ -86,6 +84,6 @@ def progress_line(progress: Progress) -> str:
 def instant(micros: int | None) -> str:
     """An instant to the millisecond, as short as it can be read."""
     if micros is None:
-        return "–"
+        return "-"
     text = to_datetime(micros).isoformat(sep=" ", timespec="milliseconds")
     return text.removesuffix(".000")

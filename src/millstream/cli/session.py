@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from millstream.cli.console import ERR
-from millstream.connect import connect
+from millstream.engine.connect import connect
 from millstream.engine.database import Database
 from millstream.model.errors import MillstreamError
 

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from enum import StrEnum
 from typing import Any
 
 from rich import box
@@ -20,17 +19,12 @@ from rich.table import Table
 from rich.text import Text
 
 from millstream.cli.console import OUT
+from millstream.cli.formats import Format
 from millstream.engine.result import Result
 
 _ROWS_ON_TERMINAL = 1_000
 _CHANGE_COLUMNS = ("epoch", "op", "pane", "pane_index", "final")
 _SIGNS = {"insert": ("+", "green"), "upsert": ("~", "yellow"), "retract": ("-", "red"), "delete": ("-", "red")}
-
-
-class Format(StrEnum):
-    TABLE = "table"
-    CSV = "csv"
-    JSON = "json"
 
 
 def show_result(result: Result, format: Format = Format.TABLE, *, title: str | None = None) -> None:

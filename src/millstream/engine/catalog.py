@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from millstream.model.errors import MillstreamError, Position, did_you_mean
+from millstream.model.schema import check_name
 from millstream.plan.nodes import Stream, View
 from millstream.sources import Source, StreamOptions
 from millstream.sql.statements import CreateStream, CreateTable, CreateView
@@ -96,11 +97,12 @@ class Catalog:
 
     def check_free(self, name: str, position: Position | None) -> None:
         """Refuse names that are taken or that Millstream keeps for itself."""
-        if name.startswith("__") or name.lower().endswith(LETTERS):
+        check_name(name)
+        if name.lower().endswith(LETTERS):
             raise MillstreamError(
                 "RESERVED_NAME",
                 f"{name!r} is reserved",
-                hint="names may not begin with __ or end in __late or __dead",
+                hint="names may not end in __late or __dead",
                 position=position,
             )
         if self.find(name) is not None:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from millstream.engine.catalog import Catalog, Entry, StreamEntry, ViewEntry
 from millstream.log import Log, Topic, TopicSettings
 from millstream.model.errors import MillstreamError, did_you_mean
+from millstream.model.schema import check_names
 from millstream.model.settings import ViewOptions
 from millstream.model.time import Clock, to_datetime
 from millstream.plan.nodes import Stream, View
@@ -88,6 +89,7 @@ class Definitions:
                 hint="write WATERMARK FOR column AS column - INTERVAL …",
                 position=create.position,
             )
+        check_names(create.schema)
         stream = Stream(create.name, create.schema, create.watermark, create.correction)
         return StreamEntry(create, stream, read, self._source(stream, read, create))
 
@@ -144,6 +146,7 @@ class Definitions:
 
     def open_table(self, create: CreateTable) -> StreamEntry:
         options = TableOptions.read(dict(create.options), create.position)
+        check_names(create.schema)
         stream = Stream(create.name, create.schema, None, None, create.primary_key)
         return StreamEntry(create, stream, options, LogSource(self._topic(stream, options), stream.schema, options))
 

@@ -45,10 +45,13 @@ class EpochLoop:
     committed: threading.Condition
     """Notified after every commit."""
     next_due_at: int | None = None
+    _knows_timers: bool = False
 
     def run(self) -> int | None:
         """One epoch over what there is; None when there is nothing to do."""
         with self.lock:
+            if not self._knows_timers:
+                self._read_timers()
             history = self._catch_up()
             if history is not None:
                 return history
@@ -110,12 +113,16 @@ class EpochLoop:
         return self.plan(view).stream == entry.name
 
     def _commit(self, part: EpochPart) -> int:
-        committed = self.store.commit(part)
-        waiting = [plan for view in self.catalog.views() if (plan := view.plan) is not None]
-        self.next_due_at = self.store.next_due_at(waiting)
+        epoch = self.store.commit(part)
+        self._read_timers()
         with self.committed:
             self.committed.notify_all()
-        return committed.epoch
+        return epoch
+
+    def _read_timers(self) -> None:
+        """Processing-time triggers are part of the state, so they survive a restart."""
+        self.next_due_at = self.store.next_due_at([self.plan(view) for view in self.catalog.views()])
+        self._knows_timers = True
 
     def _idle(
         self,

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from millstream.model.errors import MillstreamError
+
 TIMESTAMP = pa.timestamp("us")
 
 _SPARK_NAMES = {
@@ -53,6 +55,28 @@ class Schema:
 
     def to_arrow(self) -> pa.Schema:
         return pa.schema([pa.field(column.name, column.type) for column in self.columns])
+
+
+def check_names(schema: Schema) -> None:
+    """Refuse names that could not be quoted alike everywhere, and those kept for the engine."""
+    for column in schema.columns:
+        for name in (column.name, *_field_names(column.type)):
+            check_name(name)
+
+
+def check_name(name: str) -> None:
+    if not name or any(character in "`\"'\\" or not character.isprintable() for character in name):
+        raise MillstreamError("BAD_NAME", f"{name!r} cannot be a name", hint="leave out quotes and backslashes")
+    if name.startswith("__"):
+        raise MillstreamError("RESERVED_NAME", f"{name!r} is reserved: names may not begin with __")
+
+
+def _field_names(type_: pa.DataType) -> list[str]:
+    if pa.types.is_struct(type_):
+        fields = [type_[i] for i in range(type_.num_fields)]
+        return [name for field in fields for name in (field.name, *_field_names(field.type))]
+    children = [type_.field(i) for i in range(type_.num_fields)]
+    return [name for child in children for name in _field_names(child.type)]
 
 
 def spark_type(type_: pa.DataType) -> str:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError, Position, did_you_mean
-from millstream.model.schema import spark_type
+from millstream.model.schema import check_name, spark_type
 from millstream.model.settings import ViewOptions
 from millstream.plan.aggregates import AGGREGATES, Accumulator, Argument, aggregate_name
 from millstream.plan.nodes import AggregateView, AppendView, Kept, Key, Output, Stream, Trigger, View, fill
@@ -48,6 +48,8 @@ class _Planner:
         select = self._single_select()
         self._read_from(select)
         options = ViewOptions.read(dict(self.create.options), self.create.position)
+        if options.retain is not None and options.retain < self._lateness():
+            raise self._error("BAD_OPTION", "retain is shorter than the allowed lateness", select)
         outputs = self._outputs(select)
         where = select.args.get("where")
         filter_ = self._filter(where.this) if where is not None else None
@@ -144,8 +146,10 @@ class _Planner:
                     node,
                     hint="name one with AS",
                 )
-            if name.startswith("__"):
-                raise self._error("RESERVED_NAME", f"{name!r} is reserved: names may not begin with __", node)
+            try:
+                check_name(name)
+            except MillstreamError as error:
+                raise self._error(error.code, error.message, node, hint="name it with AS") from None
             seen.add(name.lower())
             self._check_columns(node, ())
         group = select.args.get("group")

@@ -32,6 +32,7 @@ from millstream.spark.delta import (
     table_sql,
     used_rows,
 )
+from millstream.spark.reasons import explain_line
 from millstream.spark.relation import Decoder
 
 
@@ -64,18 +65,14 @@ class OpenEpoch:
     views: Sequence[View]
     partitions: int
     _relation: str = field(init=False)
-    _frame: DataFrame = field(init=False)
     _careful: dict[str, str] = field(init=False, default_factory=dict)
-    _persisted: bool = field(init=False, default=False)
+    _kept: DataFrame | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        stream = self.decoder.stream
-        self._relation = f"`__ms_{stream.name}`"
         try:
-            self._frame = self.decoder.open(self.spark, self.slice)
+            self._relation = self.decoder.open(self.spark, self.slice)
         except PySparkException as error:
             raise spark_error(error) from None
-        self._frame.createOrReplaceTempView(self._relation.strip("`"))
 
     # -- deltas --------------------------------------------------------------------------------
 
@@ -134,9 +131,7 @@ class OpenEpoch:
         """The results of several queries over the rows, in one job."""
         if len(queries) == 1:
             return [collect(self.spark.sql(queries[0]))]
-        if not isinstance(self.slice, RowsSlice) and not self._persisted:
-            self._frame.persist()
-            self._persisted = True
+        self._keep()
         branches = [
             self.spark.sql(f"SELECT {index} AS __branch, struct(*) AS b{index} FROM ({query})")
             for index, query in enumerate(queries)
@@ -150,12 +145,28 @@ class OpenEpoch:
             for index in range(len(queries))
         ]
 
+    def _keep(self) -> None:
+        """Decode the rows once for several queries, unless they are few."""
+        if self._kept is not None or isinstance(self.slice, RowsSlice):
+            return
+        self._kept = self.spark.sql(f"SELECT * FROM {self._relation}").persist()
+        self._relation = f"`__ms_{self.decoder.stream.name}_kept`"
+        self._kept.createOrReplaceTempView(self._relation.strip("`"))
+
     # -- rows that are set aside ---------------------------------------------------------------
 
     def dead_rows(self) -> pa.Table:
         """Rows that could not be decoded: the stream's columns, `__p`, `__o`, `__raw`, `__reason`."""
-        sql = rows_sql(self.decoder.stream, self._relation, "__dead IS NOT NULL", "__dead AS __reason")
-        return collect(self.spark.sql(sql))
+        stream = self.decoder.stream
+        rows = collect(self.spark.sql(rows_sql(stream, self._relation, "__dead IS NOT NULL", "__dead AS __reason")))
+        reasons = [
+            explain_line(line, stream.schema, reason.removeprefix("malformed "))
+            if reason.startswith("malformed ")
+            else reason
+            for reason, line in zip(rows.column("__reason").to_pylist(), rows.column("__raw").to_pylist(), strict=True)
+        ]
+        index = rows.schema.get_field_index("__reason")
+        return rows.set_column(index, "__reason", pa.array(reasons, pa.string()))
 
     def late_rows(self, view: View, panes: Sequence[int]) -> pa.Table:
         """Used rows of a view that fall into given panes."""
@@ -196,7 +207,7 @@ class OpenEpoch:
     def _set_aside(self, view: View) -> None:
         """Replace the view's relation by one in which failing rows are marked `__bad`."""
         name = f"__ms_{self.decoder.stream.name}__{view.name}"
-        marked = self._frame.withColumn("__bad", self._fails(failure_sql(view)))
+        marked = self.spark.sql(f"SELECT * FROM {self._relation}").withColumn("__bad", self._fails(failure_sql(view)))
         marked.createOrReplaceTempView(name)
         self._careful[view.name] = f"`{name}`"
 
@@ -211,8 +222,8 @@ class OpenEpoch:
 
     def close(self) -> None:
         """Let go of what Spark holds for the epoch."""
-        if self._persisted:
-            self._frame.unpersist()
+        if self._kept is not None:
+            self._kept.unpersist()
         for name in self._careful.values():
             self.spark.catalog.dropTempView(name.strip("`"))
 
@@ -224,26 +235,22 @@ def expression_types(spark: SparkSession, stream: Stream, sqls: Sequence[str]) -
     """The types of expressions over the rows of a stream, as Spark gives them."""
     if not sqls:
         return []
-    name = f"__ms_types_{stream.name}"
-    rows = Decoder(stream, None).empty(spark).selectExpr("*", "CAST(NULL AS BIGINT) AS __wt")
-    rows.createOrReplaceTempView(name)
-    try:
-        schema = spark.sql(f"SELECT {', '.join(f'{sql} AS c{i}' for i, sql in enumerate(sqls))} FROM `{name}`").schema
-    except (AnalysisException, ParseException) as error:
-        raise spark_error(error, code="INVALID_EXPRESSION") from None
-    return [naive(type_) for type_ in to_arrow_schema(schema, timezone="UTC").types]
+    columns = ", ".join(f"{sql} AS c{index}" for index, sql in enumerate(sqls))
+    rows = f"(SELECT *, CAST(NULL AS BIGINT) AS __wt FROM {Decoder(stream, None).empty(spark)})"
+    return list(_analyse(spark, f"SELECT {columns} FROM {rows}").types)
 
 
 def delta_schema(spark: SparkSession, stream: Stream, view: View) -> pa.Schema:
     """The Arrow schema of a view's delta."""
-    name = f"__ms_types_{stream.name}"
-    Decoder(stream, None).empty(spark).createOrReplaceTempView(name)
+    return _analyse(spark, delta_sql(view, stream, Decoder(stream, None).empty(spark)))
+
+
+def _analyse(spark: SparkSession, sql: str) -> pa.Schema:
     try:
-        schema = spark.sql(delta_sql(view, stream, f"`{name}`")).schema
+        schema = to_arrow_schema(spark.sql(sql).schema, timezone="UTC")
     except (AnalysisException, ParseException) as error:
         raise spark_error(error, code="INVALID_EXPRESSION") from None
-    arrow = to_arrow_schema(schema, timezone="UTC")
-    return pa.schema([field.with_type(naive(field.type)) for field in arrow])
+    return pa.schema([field.with_type(naive(field.type)) for field in schema])
 
 
 def spark_error(error: PySparkException, code: str = "SPARK_FAILED") -> MillstreamError:

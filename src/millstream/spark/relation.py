@@ -3,8 +3,9 @@ reason they are dead.
 
 Owns decoding. The relation has the stream's columns, `__p`, `__o`, `__et` (microseconds, NULL
 where the stream has no event time), `__dead` (NULL for a good row), `__raw` (the line of a row
-that could not be decoded) and `__bad` (false here). The SQL text depends on the stream alone, so
-Spark compiles it once.
+that could not be decoded) and `__bad` (false here). It is a piece of SQL over one temporary view
+of the rows as they came, so that Spark analyses an epoch once, and the text depends on the
+stream alone, so that Spark's generated code is compiled once.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from millstream.plan.slices import BatchSlice, FileSlice, FrameSlice, GeneratedS
 from millstream.spark.arrow import zoned
 
 _PLACE = "__p INT, __o BIGINT, __landed BIGINT"
+_NULL_TEXT = "CAST(NULL AS STRING)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +35,19 @@ class Decoder:
     stream: Stream
     max_ahead: int | None
 
-    def open(self, spark: SparkSession, slice_: Slice) -> DataFrame:
-        """The rows of a slice, decoded."""
+    def open(self, spark: SparkSession, slice_: Slice) -> str:
+        """The rows of a slice as a relation: a subquery over temporary views."""
         match slice_:
             case RowsSlice(typed, lines, format_):
                 parts = []
-                if typed is not None:
-                    parts.append(self._typed(spark.createDataFrame(zoned(typed))))
-                if lines is not None:
-                    parts.append(self._lines(spark.createDataFrame(lines), format_))
                 # One task is enough for few rows, and spares the shuffle.
-                return _union(parts).coalesce(1)
+                if typed is not None:
+                    base = self._register(spark.createDataFrame(zoned(typed)), "rows")
+                    parts.append(self._typed(f"(SELECT /*+ COALESCE(1) */ * FROM {base})"))
+                if lines is not None:
+                    base = self._register(spark.createDataFrame(lines), "lines")
+                    parts.append(self._lines(f"(SELECT /*+ COALESCE(1) */ * FROM {base})", format_))
+                return _union(parts)
             case FrameSlice():
                 return self._frames(spark, slice_)
             case FileSlice():
@@ -51,60 +55,68 @@ class Decoder:
             case GeneratedSlice(start, end, columns):
                 expressions = [f"{sql} AS `{name}`" for name, sql in columns]
                 place = ["0 AS __p", "id AS __o", "CAST(NULL AS BIGINT) AS __landed"]
-                return self._typed(spark.range(start, end).selectExpr(*expressions, *place))
+                base = self._register(spark.range(start, end), "rows")
+                return self._typed(f"(SELECT {', '.join([*expressions, *place])} FROM {base})")
             case BatchSlice(frame, batch_id):
-                place = ["0 AS __p", f"{batch_id}L AS __o", "CAST(NULL AS BIGINT) AS __landed"]
+                base = self._register(frame, "rows")
                 known = {name.lower() for name in frame.columns}
-                given = [
-                    f"CAST(`{c.name}` AS {spark_type(c.type)}) AS `{c.name}`"
-                    if c.name.lower() in known
-                    else f"CAST(NULL AS {spark_type(c.type)}) AS `{c.name}`"
-                    for c in self.stream.schema.columns
-                ]
-                return self._typed(frame.selectExpr(*given, *place))
+                place = ["0 AS __p", f"{batch_id}L AS __o", "CAST(NULL AS BIGINT) AS __landed"]
+                given = []
+                for column in self.stream.schema.columns:
+                    value = f"`{column.name}`" if column.name.lower() in known else "NULL"
+                    given.append(f"CAST({value} AS {spark_type(column.type)}) AS `{column.name}`")
+                return self._typed(f"(SELECT {', '.join([*given, *place])} FROM {base})")
 
-    def _typed(self, rows: DataFrame) -> DataFrame:
-        return self._judge(rows, "CAST(NULL AS STRING)", "CAST(NULL AS STRING)")
+    def empty(self, spark: SparkSession) -> str:
+        """The relation without rows, for asking Spark about types."""
+        rows = spark.createDataFrame([], f"{self._ddl()}, {_PLACE}")
+        return self._typed(self._register(rows, "types"))
 
-    def _lines(self, lines: DataFrame, format_: str) -> DataFrame:
+    def _register(self, frame: DataFrame, part: str) -> str:
+        name = f"__ms_{self.stream.name}_{part}"
+        frame.createOrReplaceTempView(name)
+        return f"`{name}`"
+
+    def _typed(self, rows: str) -> str:
+        return self._judge(rows, None, _NULL_TEXT)
+
+    def _lines(self, lines: str, format_: str, typed: str = "false") -> str:
+        """Lines parsed by Spark; what is not even text is not parsed. Rows that are `typed` pass as they are."""
+        text = "CAST(__raw AS STRING)"
         schema = self._ddl() + ", __corrupt STRING"
         options = "map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '__corrupt')"
         parse = "from_json" if format_ == "json" else "from_csv"
-        text = "CAST(__raw AS STRING)"
-        parsed = lines.selectExpr(
-            f"make_valid_utf8({text}) AS __raw",
-            f"is_valid_utf8({text}) AS __is_text",
-            f"{parse}(IF(is_valid_utf8({text}), {text}, NULL), '{schema}', {options}) AS __row",
-            "__p",
-            "__o",
-            "__landed",
-        )
-        columns = [f"__row.`{name}` AS `{name}`" for name in self.stream.schema.names()]
+        row = f"{parse}(IF(is_valid_utf8({text}), {text}, NULL), '{schema}', {options})"
+        names = self.stream.schema.names()
+        columns = [f"__row.`{name}` AS `{name}`" for name in names]
+        carried = [f"make_valid_utf8({text}) AS __raw", f"is_valid_utf8({text}) AS __is_text", f"{row} AS __row"]
+        if typed != "false":
+            columns = [f"IF({typed}, `{name}`, __row.`{name}`) AS `{name}`" for name in names]
+            carried += [typed, *(f"`{name}`" for name in names)]
+        parsed = f"(SELECT {', '.join(carried)}, __p, __o, __landed FROM {lines})"
         malformed = (
-            "CASE WHEN NOT __is_text THEN 'invalid UTF-8' "
-            f"WHEN __row IS NULL OR __corrupt IS NOT NULL THEN 'malformed {format_}' END"
+            f"CASE WHEN {typed} THEN NULL WHEN NOT __is_text THEN 'invalid UTF-8' "
+            f"WHEN __row IS NULL OR __row.__corrupt IS NOT NULL THEN 'malformed {format_}' END"
         )
-        flat = parsed.selectExpr(
-            *columns, "__row", "__row.__corrupt AS __corrupt", "__is_text", "__raw", "__p", "__o", "__landed"
-        )
-        return self._judge(flat, malformed, "__raw")
+        flat = f"(SELECT {', '.join(columns)}, {malformed} AS __malformed, __raw, __p, __o, __landed FROM {parsed})"
+        return self._judge(flat, "__malformed", "__raw")
 
-    def _files(self, spark: SparkSession, slice_: FileSlice) -> DataFrame:
+    def _files(self, spark: SparkSession, slice_: FileSlice) -> str:
         reader = spark.read.options(**dict(slice_.options))
         paths = list(slice_.paths)
         landed = "unix_micros(_metadata.file_modification_time) AS __landed"
-        place = ("0 AS __p", f"{slice_.first}L AS __o", landed)
+        place = f"0 AS __p, {slice_.first}L AS __o, {landed}"
         if slice_.format == "parquet":
-            rows = reader.schema(self._ddl()).parquet(*paths)
-            return self._typed(rows.selectExpr("*", *place))
+            base = self._register(reader.schema(self._ddl()).parquet(*paths), "rows")
+            return self._typed(f"(SELECT *, {place} FROM {base})")
         reader = reader.schema(self._ddl() + ", __corrupt STRING")
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "__corrupt")
-        rows = reader.json(paths) if slice_.format == "json" else reader.csv(paths)
+        base = self._register(reader.json(paths) if slice_.format == "json" else reader.csv(paths), "rows")
         malformed = f"IF(__corrupt IS NOT NULL, 'malformed {slice_.format}', NULL)"
-        return self._judge(rows.selectExpr("*", *place), malformed, "__corrupt")
+        return self._judge(f"(SELECT *, {place} FROM {base})", malformed, "__corrupt")
 
-    def _frames(self, spark: SparkSession, slice_: FrameSlice) -> DataFrame:
-        """Executors read the frames themselves; each gets about the same number of bytes."""
+    def _frames(self, spark: SparkSession, slice_: FrameSlice) -> str:
+        """Executors read the frames themselves."""
         arrow_schema = self.stream.schema.to_arrow()
         floor = slice_.landed_floor
 
@@ -114,41 +126,29 @@ class Decoder:
                     yield from _read_rows(frame, arrow_schema, floor)
 
         count = max(1, min(len(slice_.frames), spark.sparkContext.defaultParallelism))
-        table = pa.Table.from_pylist(
-            [
-                dict(zip(("p", "path", "position", "length", "start", "end"), frame, strict=True))
-                for frame in slice_.frames
-            ]
-        )
-        refs = spark.createDataFrame(table).repartition(count)
-        rows = refs.mapInArrow(read, f"{self._ddl()}, __raw BINARY, __typed BOOLEAN, {_PLACE}")
-        typed = self._typed(rows.where("__typed").drop("__raw", "__typed"))
-        if slice_.format not in ("json", "csv"):
-            return typed
-        lines = self._lines(rows.where("NOT __typed").select("__raw", "__p", "__o", "__landed"), slice_.format)
-        return typed.unionByName(lines)
+        names = ("p", "path", "position", "length", "start", "end")
+        refs = pa.Table.from_pylist([dict(zip(names, frame, strict=True)) for frame in slice_.frames])
+        frames = spark.createDataFrame(refs).repartition(count)
+        rows = frames.mapInArrow(read, f"{self._ddl()}, __raw BINARY, __typed BOOLEAN, {_PLACE}")
+        base = self._register(rows, "rows")
+        return self._lines(base, slice_.format, typed="__typed")
 
-    def _judge(self, rows: DataFrame, malformed: str, raw: str) -> DataFrame:
+    def _judge(self, rows: str, malformed: str | None, raw: str) -> str:
         """Add event time and the reason a row is dead."""
         stream = self.stream
         columns = ", ".join(f"`{name}`" for name in stream.schema.names())
         event_time = self._event_time()
-        reasons = [f"WHEN ({malformed}) IS NOT NULL THEN {malformed}"] if "NULL AS" not in malformed else []
+        reasons = [f"WHEN {malformed} IS NOT NULL THEN {malformed}"] if malformed else []
         if stream.event_time is not None:
             reasons.append(f"WHEN {event_time} IS NULL THEN 'event time {stream.event_time} is NULL'")
             if self.max_ahead is not None:
                 bound = f"event time {stream.event_time} runs more than {format_duration(self.max_ahead)} ahead"
                 reasons.append(f"WHEN {event_time} > __landed + {self.max_ahead}L THEN '{bound}'")
         reasons.extend(f"WHEN `{key}` IS NULL THEN 'primary key {key} is NULL'" for key in stream.primary_key)
-        dead = f"CASE {' '.join(reasons)} END" if reasons else "CAST(NULL AS STRING)"
-        return rows.selectExpr(
-            *columns.split(", "),
-            "__p",
-            "__o",
-            f"{event_time} AS __et",
-            f"{dead} AS __dead",
-            f"{raw} AS __raw",
-            "false AS __bad",
+        dead = f"CASE {' '.join(reasons)} END" if reasons else _NULL_TEXT
+        return (
+            f"(SELECT {columns}, __p, __o, {event_time} AS __et, {dead} AS __dead, {raw} AS __raw, "
+            f"false AS __bad FROM {rows})"
         )
 
     def _event_time(self) -> str:
@@ -164,17 +164,9 @@ class Decoder:
     def _ddl(self) -> str:
         return ", ".join(f"`{c.name}` {spark_type(c.type)}" for c in self.stream.schema.columns)
 
-    def empty(self, spark: SparkSession) -> DataFrame:
-        """The relation without rows, for asking Spark about types."""
-        rows = spark.createDataFrame([], f"{self._ddl()}, {_PLACE}")
-        return self._typed(rows)
 
-
-def _union(parts: list[DataFrame]) -> DataFrame:
-    result = parts[0]
-    for part in parts[1:]:
-        result = result.unionByName(part)
-    return result
+def _union(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"({' UNION ALL '.join(f'SELECT * FROM {part}' for part in parts)})"
 
 
 def _read_rows(frame: dict[str, Any], schema: pa.Schema, landed_floor: int) -> Iterator[pa.RecordBatch]:

@@ -147,8 +147,9 @@ class _Check:
                 words = f"{node.args.get('method') or ''} {node.side} {node.kind}".split()
                 if not set(words) <= JOIN_WORDS:
                     self.refuse_syntax(node, " ".join(words))
-            case exp.Version() if node.name != "TIMESTAMP" or node.text("kind") != "AS OF":
-                self.refuse_syntax(node)
+            case exp.Version():
+                if node.name != "TIMESTAMP" or node.text("kind") != "AS OF" or not node.expression:
+                    self.refuse_syntax(node)
             case _:
                 pass
 

@@ -4,7 +4,7 @@ Owns the changes to sqlglot's Spark parser that hold in every statement:
 - a syntax error carries offsets, so that it can be shown in the user's text;
 - `EMIT …` after any clause ends the query instead of naming it (`FROM bids EMIT ON WATERMARK`);
 - functions and intervals know where they stand.
-Rules for one kind of clause are in `emit`, `definitions` and `window_syntax`. Must not give a
+Rules for one kind of clause are in `emit`, `definitions` and `windows`. Must not give a
 statement a meaning that its text does not have.
 """
 
@@ -240,7 +240,7 @@ class Grammar(SparkParser):
             call = super()._parse_function_call(functions, anonymous, optional_parens, any_token)
         except TextError:
             raise
-        except (ParseError, IndexError, AttributeError) as error:
+        except (ParseError, IndexError, AttributeError, ValueError) as error:
             # sqlglot's builders trust the number and the kind of arguments.
             reason = str(error) if isinstance(error, ParseError) else "wrong arguments"
             raise TextError(f"{token.text}: {reason}", token.start, token.end + 1) from None

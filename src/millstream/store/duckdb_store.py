@@ -27,7 +27,7 @@ from millstream.store.changelog import changes_table, read_changes_sql
 from millstream.store.connection import open_database, store_error
 from millstream.store.letters import create_letters, drop_letters, keep_dead, keep_late
 from millstream.store.naming import internal, public, quote
-from millstream.store.protocol import Committed, EpochPart, Progress, StreamPart, ViewPart
+from millstream.store.protocol import EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.triggered import TriggeredAggregate
 
 FORMAT_VERSION = 1
@@ -210,7 +210,7 @@ class DuckDBStore:
 
     # -- the epoch -----------------------------------------------------------------------------
 
-    def commit(self, part: EpochPart) -> Committed:
+    def commit(self, part: EpochPart) -> int:
         with self._transaction() as txn:
             epoch = self._epoch + 1
             for stream in part.streams:
@@ -219,13 +219,12 @@ class DuckDBStore:
                 self._commit_view(txn, view, epoch, part)
             self._record(txn, part, epoch)
             self._clean(txn, [view.view for view in part.views], part.now)
-            due = [maintainer(view.view).next_due_at(txn) for view in part.views]
         self._epoch = epoch
         for stream in part.streams:
             self._note_progress(stream.stream.name, "stream", stream.progress)
         for view in part.views:
             self._note_progress(view.view.name, "view", view.catching_up)
-        return Committed(epoch, min((at for at in due if at is not None), default=None))
+        return epoch
 
     def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, epoch: int) -> None:
         stream = part.stream

@@ -72,17 +72,11 @@ class EpochPart:
     timings: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    epoch: int
-    next_due_at: int | None
-    """When the next processing-time trigger is due, if one is set."""
-
-
 class Store(Protocol):
     """The transaction: merge, fire, changelog, epoch record. One implementation per backend."""
 
-    def commit(self, part: EpochPart) -> Committed: ...
+    def commit(self, part: EpochPart) -> int:
+        """Make an epoch durable; returns its number."""
 
     def last_epoch(self) -> int: ...
 
@@ -92,6 +86,7 @@ class Store(Protocol):
 
     def files(self, stream: str) -> list[str]: ...
 
-    def next_due_at(self, views: Sequence[View]) -> int | None: ...
+    def next_due_at(self, views: Sequence[View]) -> int | None:
+        """When the next processing-time trigger of some views is due, if one is set."""
 
     def close(self) -> None: ...

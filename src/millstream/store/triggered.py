@@ -111,18 +111,19 @@ class TriggeredAggregate:
     def _fire(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
         view, sql = self.view, StateSQL(self.view)
         outputs = ", ".join(f"{out} AS __n{index}" for index, out in enumerate(sql.outputs()))
-        published = ", ".join(self._published)
+        last = ", ".join(self._published)
         window = "__ws, " if view.window is not None else ""
         connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE __f AS SELECT __rid, {window}__fired, __kind, __shown, {published}, "
+            f"CREATE OR REPLACE TEMP TABLE __f AS SELECT __rid, {window}__fired, __kind, __shown, {last}, "
             f"{outputs}, {sql.having()} AS __show, {sql.final(at.after)} AS __final "
             f"FROM (SELECT *, rowid AS __rid, {self._kind(at)} AS __kind FROM {sql.table}) WHERE __kind IS NOT NULL"
         )
         if not connection.execute("SELECT 1 FROM __f LIMIT 1").fetchall():
             return
         self._publish(connection, at)
+        published = "__f.__show" if self._discarding else "(__f.__show OR __f.__shown)"
         updates = [
-            "__fired = __f.__fired + 1",
+            f"__fired = __f.__fired + CAST({published} AS BIGINT)",
             "__pending = 0",
             "__due = NULL",
             "__on_time = __on_time OR __f.__kind = 'on_time'",
@@ -206,8 +207,10 @@ class TriggeredAggregate:
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         if not self.view.trigger.intervals:
             return None
-        ((due_at,),) = connection.execute(f"SELECT min(__due) FROM {StateSQL(self.view).table}").fetchall()
-        return due_at
+        rows: list[tuple[int | None]] = connection.execute(
+            f"SELECT min(__due) FROM {StateSQL(self.view).table}"
+        ).fetchall()
+        return rows[0][0]
 
 
 def _is_due(rate: Rate, at: Moment) -> str:

@@ -180,3 +180,4 @@ SELECT date_part(getenv('x'), ts) FROM t
 SELECT named_struct(getenv('x'), 1)
 SELECT get_json_object(x, '$..*') FROM t
 SELECT get_json_object(x, '$.*') FROM t
+SELECT a FROM t JOIN u FOR SYSTEM_TIME AS OF ON t.a = u.a
