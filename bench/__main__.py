@@ -1,6 +1,6 @@
 """`python -m bench`: prepare the inputs, measure the workloads, report.
 
-Ends with 1 if a result is wrong or, in a full run, a target is missed.
+Ends with 1 if a contender fails, a result is wrong or, in a full run, a target is missed.
 """
 
 from __future__ import annotations
@@ -70,11 +70,14 @@ def main(argv: Sequence[str]) -> int:
     machine = describe()
     say(f"{plan.bids.rows:,} bids in {plan.bids.files} files, best of {plan.runs}")
     sections: list[Section] = []
-    try:
-        for name in options.only or WORKLOADS:
+    failed = False
+    for name in options.only or WORKLOADS:
+        try:
             sections += WORKLOADS[name](plan)
-    except RunFailedError as failure:
-        console.print(str(failure), markup=False)
+        except RunFailedError as failure:
+            failed = True
+            console.print(str(failure), markup=False, highlight=False)
+    if not sections:
         return 1
     took = f"{plan.bids.rows:,} bids, best of {plan.runs}, {time.monotonic() - began:.0f} s altogether"
     report.show(console, sections, machine, took)
@@ -90,7 +93,7 @@ def main(argv: Sequence[str]) -> int:
     console.print("written: " + ", ".join(str(path) for path in (latest, *written)), style="dim", highlight=False)
     correct = all(check.ok for section in sections for check in section.checks)
     met = options.quick or all(target.met for section in sections for target in section.targets)
-    return 0 if correct and met else 1
+    return 0 if correct and met and not failed else 1
 
 
 if __name__ == "__main__":

@@ -19,8 +19,10 @@ QUERIES = {
         FROM bids GROUP BY ALL""",
     # Two-second panes first, each then counted in the five windows it belongs to.
     "hopping": f"""
-        SELECT auction, unnest(range(pane, pane - {_WINDOW}, -{_SLIDE})) AS window_start, sum(n) AS n
-        FROM (SELECT auction, us - us % {_SLIDE} AS pane, count(*) AS n FROM bids GROUP BY ALL) GROUP BY ALL""",
+        SELECT auction, window_start, sum(n) AS n
+        FROM (SELECT auction, n, unnest(range(pane, pane - {_WINDOW}, -{_SLIDE})) AS window_start
+              FROM (SELECT auction, us - us % {_SLIDE} AS pane, count(*) AS n FROM bids GROUP BY ALL))
+        GROUP BY ALL""",
 }
 QUERIES["small_epochs"] = QUERIES["tumbling"]
 

@@ -11,7 +11,7 @@ import duckdb
 
 import millstream as ms
 
-from .compare import HEADER, Replay, difference
+from .compare import Replay, difference
 from .model import Case, Judged, Placed, ViewModel, Watermark, micros
 from .rows import Feed, Row
 
@@ -171,10 +171,13 @@ class Run:
             assert wrong is None, f"changelog of {name} from zero: {wrong}"
 
     def on_time_panes(self, name: str) -> list[Row]:
-        """What a view published when its windows became complete."""
-        columns = [column for column in HEADER if column not in ("epoch", "pane_index")]
+        """What a view published when its windows became complete.
+
+        What an early pane had said before, and whether a late one can follow, depend on the epochs.
+        """
+        left_out = {"epoch", "pane_index"} | ({"final"} if self.models[name].case.lateness else set())
         return [
-            {key: value for key, value in change.items() if key in columns or key not in HEADER}
+            {key: value for key, value in change.items() if key not in left_out}
             for change in self.db.changes(name).rows()
-            if change["pane"] == "on_time"
+            if change["pane"] == "on_time" and change["op"] != "retract"
         ]

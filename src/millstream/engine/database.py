@@ -60,10 +60,11 @@ class Database:
         self._lock_file = _lock(self._directory)
         self._open = True
         try:
-            # Spark starts while the rest is opened; the first epoch waits for it, not the caller.
-            self._spark: Future[SparkSession] = start_spark(
-                spark or SparkSettings(), self._directory / "spark" / "logs"
-            )
+            self._start_spark = partial(start_spark, spark or SparkSettings(), self._directory / "spark" / "logs")
+            self._spark: Future[SparkSession] | None = None
+            if self._settings.eager_spark:
+                # Spark starts while the rest is opened; the first epoch waits for it, not the caller.
+                self._spark = self._start_spark()
             self._log = Log(self._directory / "log", self._clock)
             self._store = DuckDBStore(self._directory / "store.duckdb", self._settings.store_memory)
         except BaseException:
@@ -107,6 +108,8 @@ class Database:
                     raise MillstreamError("STORE_FAILED", f"the catalog holds an unknown statement: {text}")
 
     def _session(self) -> SparkSession:
+        if self._spark is None:
+            self._spark = self._start_spark()
         return self._spark.result()
 
     # -- statements and queries ----------------------------------------------------------------
@@ -202,7 +205,9 @@ class Database:
                 self._definitions.streaming_source(entry).run_available(
                     self._session(), partial(self._loop.run_batch, entry)
                 )
-        while self._loop.run() is not None:
+        # Rows that arrive meanwhile are for the next call, or this one might never end.
+        until = self._loop.ends()
+        while self._loop.run(until) is not None:
             pass
         self._maintain()
         return self._store.last_epoch()

@@ -23,7 +23,7 @@ from millstream.model.time import Clock
 from millstream.plan.nodes import AggregateView, View
 from millstream.plan.slices import BatchSlice
 from millstream.plan.watermarks import advance, next_idle_at
-from millstream.sources import Cut
+from millstream.sources import Cut, Offsets
 from millstream.sources.options import DAY
 from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta
 from millstream.spark.relation import Decoder
@@ -47,8 +47,12 @@ class EpochLoop:
     next_due_at: int | None = None
     _knows_timers: bool = False
 
-    def run(self) -> int | None:
-        """One epoch over what there is; None when there is nothing to do."""
+    def ends(self) -> dict[str, Offsets]:
+        """How far every stream reaches now."""
+        return {entry.name: entry.source.end() for entry in self.catalog.streams() if entry.source is not None}
+
+    def run(self, until: Mapping[str, Offsets] | None = None) -> int | None:
+        """One epoch over what there is, or over what there is before `until`; None when there is nothing to do."""
         with self.lock:
             if not self._knows_timers:
                 self._read_timers()
@@ -58,7 +62,7 @@ class EpochLoop:
             cuts = {
                 entry.name: cut
                 for entry in self.catalog.streams()
-                if entry.source is not None and (cut := self._cut(entry)) is not None
+                if entry.source is not None and (cut := self._cut(entry, until)) is not None
             }
             return self._run(cuts)
 
@@ -72,9 +76,10 @@ class EpochLoop:
                 pass
             return self._run({entry.name: Cut(slice_, {0: slice_.batch_id + 1})})
 
-    def _cut(self, entry: StreamEntry) -> Cut | None:
+    def _cut(self, entry: StreamEntry, until: Mapping[str, Offsets] | None) -> Cut | None:
         assert entry.source is not None
-        return entry.source.cut(self._progress(entry).offsets, self.settings.max_epoch_rows)
+        end = None if until is None else until.get(entry.name, {})
+        return entry.source.cut(self._progress(entry).offsets, self.settings.max_epoch_rows, end)
 
     def _progress(self, entry: StreamEntry) -> Progress:
         return self.store.progress(entry.name) or Progress()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -97,7 +98,10 @@ class Statements:
                     hint="create a view over it and read that" if known else did_you_mean(table.name, readable),
                     position=position_of(table, text, source),
                 )
-        return self._db.store.query(query.sql(dialect="duckdb"))
+        try:
+            return self._db.store.query(query.sql(dialect="duckdb"))
+        except MillstreamError as error:
+            raise _located(error, query, text, source) from None
 
     def _insert(self, insert: Insert, text: str, source: str) -> None:
         entry = self._db.catalog.stream(insert.target, insert.position)
@@ -242,6 +246,21 @@ def _emit_words(plan: Any) -> str:
     if not isinstance(plan, AggregateView):
         return "each row once"
     return "on epoch" if plan.trigger.is_live else "by trigger"
+
+
+def _located(error: MillstreamError, query: exp.Query, text: str, source: str) -> MillstreamError:
+    """The store's complaint about a column, pointing at it in the user's text."""
+    missing = re.search(r'column "([^"]+)" not found', error.message, re.IGNORECASE)
+    if missing is None:
+        return error
+    name = missing.group(1)
+    node = next((c for c in query.find_all(exp.Column) if c.name.lower() == name.lower()), None)
+    return MillstreamError(
+        "UNKNOWN_COLUMN",
+        f"there is no column {name!r} here",
+        hint="see DESCRIBE for the columns of a view",
+        position=position_of(node, text, source) if node is not None else None,
+    )
 
 
 def _loosely(array: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:

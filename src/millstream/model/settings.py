@@ -112,5 +112,7 @@ class EngineSettings(BaseModel):
 
     max_epoch_rows: int = Field(default=1_000_000, ge=10_000)
     store_memory: str = "1GB"
+    eager_spark: bool = True
+    """Start Spark when the database is opened rather than when it is first needed."""
     poll_interval: float = Field(default=0.2, gt=0)
     """Seconds between two looks at sources that do not announce their rows (files, datagen)."""

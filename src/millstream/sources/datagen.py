@@ -44,6 +44,9 @@ class DatagenSource:
     def start(self) -> Offsets:
         return {0: 0}
 
+    def end(self) -> Offsets:
+        return {0: self._available()}
+
     def announces(self) -> bool:
         return False
 

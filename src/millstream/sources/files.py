@@ -34,6 +34,10 @@ class FilesSource:
     def start(self) -> Offsets:
         return {0: 0}
 
+    def end(self) -> Offsets:
+        self._discover()
+        return {0: len(self._order)}
+
     def announces(self) -> bool:
         return False
 

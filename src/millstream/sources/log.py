@@ -34,6 +34,9 @@ class LogSource:
     def start(self) -> Offsets:
         return self.topic.start_offsets()
 
+    def end(self) -> Offsets:
+        return self.topic.end_offsets()
+
     def announces(self) -> bool:
         return True
 

@@ -29,6 +29,9 @@ class Source(Protocol):
     def start(self) -> Offsets:
         """The oldest offsets that can still be read."""
 
+    def end(self) -> Offsets:
+        """Behind the newest row there is now."""
+
     def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
         """The next rows after some offsets, at most about `limit` and not beyond `until`; None if there are none."""
 

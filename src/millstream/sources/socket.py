@@ -57,6 +57,9 @@ class SocketSource:
     def start(self) -> Offsets:
         return self._log.start()
 
+    def end(self) -> Offsets:
+        return self._log.end()
+
     def announces(self) -> bool:
         return True
 

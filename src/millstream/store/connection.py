@@ -6,6 +6,7 @@ can arrive; Python variables are never found by name.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,9 @@ def open_database(path: Path, memory: str) -> duckdb.DuckDBPyConnection:
 def store_error(error: duckdb.Error) -> MillstreamError:
     """The store's error in our words."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    text = re.sub(r"^(?:[A-Z]\w+ )+Error: ", "", text)
+    if isinstance(error, duckdb.BinderException | duckdb.ConversionException | duckdb.OutOfRangeException):
+        return MillstreamError("INVALID_QUERY", text[:1].lower() + text[1:])
     if any(sign.lower() in str(error).lower() for sign in _FULL):
         return MillstreamError(
             "DISK_FULL",

@@ -1,0 +1,1 @@
+"""`millstream demo`: a synthetic social feed, three views over it, and the proof that they are right."""
