@@ -20,7 +20,7 @@ first line of a block says what it is, the rest is its body:
     dead STREAM                   all rows set aside in STREAM__dead
 
 Rows are written as a table: a header of column names, then a row a line, values separated by `|`.
-`NULL`, `true`, `1`, `1.5`, `[1, 2]` are what they look like, `12s` is the instant 12 seconds after
+`NULL`, `true`, `1`, `1.5`, `[1, 2]` are what they look like, `1.50d` is a decimal in the input, `12s` is the instant 12 seconds after
 1970-01-01T00:00:00Z, `2024-01-02 10:15:00` is an instant in UTC, anything else is text. The header
 of a SELECT must be exactly its columns; elsewhere it chooses the columns to compare, never the rows.
 
@@ -59,6 +59,7 @@ ORIGIN = datetime(1970, 1, 1)
 # Into how many epochs the `split` driver cuts an insert.
 PIECES = 3
 
+_DECIMAL = re.compile(r"-?\d+(\.\d+)?d")
 _INSTANT = re.compile(r"-?\d+(\.\d+)?s")
 
 
@@ -91,7 +92,9 @@ class Case:
     boundary_independent: bool
 
     def drivers(self) -> tuple[Driver, ...]:
-        return ("as_written", "restarts", "split", "merged") if self.boundary_independent else ("as_written", "restarts")
+        return (
+            ("as_written", "restarts", "split", "merged") if self.boundary_independent else ("as_written", "restarts")
+        )
 
     def watched(self) -> set[str]:
         """The views whose changes the case looks at."""
@@ -157,6 +160,8 @@ def read_value(text: str) -> Any:
         return None
     if _INSTANT.fullmatch(text):
         return ORIGIN + timedelta(seconds=float(text[:-1]))
+    if _DECIMAL.fullmatch(text):
+        return Decimal(text[:-1])
     try:
         return json.loads(text)
     except ValueError:

@@ -4,16 +4,175 @@ How a transcript is read:
 
 - An element is its own event time in seconds; `values` is the `collect_list` of a pane.
 - One `input` step is one epoch. A `watermark: n` step is an event of another key at n + slack, in
-  an epoch of its own. The slack is so large that inputs never move the watermark.
+  an epoch of its own. The slack is so large that inputs do not move the watermark.
 - Beam's window `[0, 9]` names its last instant; here it is `[0, 10)`.
-- `Default` fires at the watermark and then for every late element; unlimited lateness is written
+- `Default` fires at the watermark and then for every late element. Unlimited lateness is written
   as a very long one.
-- `AfterCount(n)` alone fires once: later rows of the window change nothing. What the transcript
-  asks for is the first pane of each window, and no state for a window that is done.
-- `index` is the pane index; `nonspeculative_index` is the same without the early panes.
+- `index` is the pane index; `nonspeculative_index` counts without the early panes.
+- `state` cannot be seen from outside, but its effect can: when the watermark closes all windows,
+  a window that still holds elements publishes them, and one that holds nothing stays silent.
 
-The order of panes within an epoch does not matter. Output that no `expect` asks for is an error
-(`unexpected output`), and so is an `expect` that the output does not satisfy (`unmatched output`);
-the transcripts that are wrong on purpose name the one they must end with. Beam's words for the two
-are the other way round for `missing_output`, so both are taken from the transcript as given.
+The order of panes within a step does not matter. A pane that is expected but does not come is
+`unmatched output`, a pane that comes but is not expected before the next step or at the end is
+`unexpected output`. Some transcripts are wrong on purpose and name which of the two it must be.
 """
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import millstream as ms
+
+TRANSCRIPTS = Path(__file__).parents[1] / "data" / "conformance" / "trigger_transcripts.yaml"
+ORIGIN = datetime(1970, 1, 1)
+SLACK = 100_000
+UNLIMITED = " ALLOWED LATENESS INTERVAL 3650 DAYS"
+
+
+class TranscriptError(AssertionError):
+    """The engine and the transcript do not agree."""
+
+
+def load() -> list[Any]:
+    params = []
+    for spec in yaml.safe_load_all(TRANSCRIPTS.read_text()):
+        windows = spec["window"].partition("(")[0]
+        unsupported = pytest.mark.skip(reason=f"{windows} windows are not supported yet")
+        params.append(pytest.param(spec, id=spec["name"], marks=() if windows == "FixedWindows" else unsupported))
+    return params
+
+
+@pytest.mark.parametrize("spec", load())
+def test_transcript(spec: dict[str, Any], connect) -> None:
+    transcript = Transcript(spec, connect(clock=ms.ManualClock(0)))
+    if "error" in spec:
+        with pytest.raises(TranscriptError, match=f"^{spec['error']}"):
+            transcript.run()
+    else:
+        transcript.run()
+
+
+def test_the_file_holds_what_the_runner_is_for() -> None:
+    names = {param.id for param in load() if not param.marks}
+    assert {"fixed_default", "fixed_default_late_data", "discarding_early_fixed", "garbage_collection"} <= names
+    assert {"bad_output", "bad_expected_values", "bad_expected_window", "missing_output"} <= names
+
+
+@dataclass
+class Transcript:
+    spec: dict[str, Any]
+    db: ms.Database
+    seen: int = 0
+    """How many changes have been read."""
+    pending: list[dict[str, Any]] = field(default_factory=list)
+    """Panes that no `expect` has asked for yet."""
+    nonspeculative: dict[datetime, int] = field(default_factory=dict)
+
+    def run(self) -> None:
+        self.db.sql(
+            "CREATE STREAM elements (k STRING, v BIGINT, ts TIMESTAMP, "
+            f"WATERMARK FOR ts AS ts - INTERVAL {SLACK} SECONDS)"
+        )
+        self.db.sql(
+            "CREATE MATERIALIZED VIEW panes AS SELECT window_start, window_end, k, collect_list(v) AS vs "
+            f"FROM TUMBLE(elements, ts, INTERVAL {_size(self.spec)} SECONDS) GROUP BY window_start, window_end, k "
+            f"{_emit(self.spec)}"
+        )
+        for step in self.spec["transcript"]:
+            ((action, argument),) = step.items()
+            if action == "expect":
+                self._expect(argument)
+                continue
+            self._nothing_pending(step)
+            match action:
+                case "input":
+                    self._epoch([("element", at) for at in argument])
+                case "watermark":
+                    self._epoch([("watermark", argument + SLACK)])
+                case "state":
+                    self._close_all(argument)
+                case _:
+                    raise TranscriptError(f"unknown step {action}")
+        self._nothing_pending("the end")
+
+    def _epoch(self, events: list[tuple[str, int]]) -> None:
+        before = self.db.drain()
+        self.db.insert("elements", [{"k": key, "v": at, "ts": ORIGIN + timedelta(seconds=at)} for key, at in events])
+        assert self.db.drain() == before + 1, "a step is one epoch"
+        changes = self.db.changes("panes").rows()
+        for change in changes[self.seen :]:
+            # A retraction or deletion would be output that no transcript here knows.
+            if change["k"] == "element":
+                self.pending.append(self._pane(change))
+        self.seen = len(changes)
+
+    def _pane(self, change: dict[str, Any]) -> dict[str, Any]:
+        start, end = change["window_start"], change["window_end"]
+        pane = {
+            "op": change["op"],
+            "window": [_seconds(start), _seconds(end) - 1],
+            "values": sorted(change["vs"]),
+            "index": change["pane_index"],
+            "early": change["pane"] == "early",
+            "late": change["pane"] == "late",
+            "final": change["final"],
+        }
+        if not pane["early"]:
+            pane["nonspeculative_index"] = self.nonspeculative.get(start, 0)
+            self.nonspeculative[start] = pane["nonspeculative_index"] + 1
+        return pane
+
+    def _expect(self, panes: list[dict[str, Any]]) -> None:
+        op = "insert" if self.spec.get("accumulation_mode") == "discarding" else "upsert"
+        for expected in panes:
+            wanted = {"op": op, **expected}
+            found = next((pane for pane in self.pending if all(pane.get(k) == v for k, v in wanted.items())), None)
+            if found is None:
+                raise TranscriptError(f"unmatched output: {expected} is not among {self.pending}")
+            self.pending.remove(found)
+
+    def _nothing_pending(self, where: object) -> None:
+        if self.pending:
+            raise TranscriptError(f"unexpected output: {self.pending} before {where}")
+
+    def _close_all(self, state: dict[str, list[list[int]]]) -> None:
+        self._epoch([("watermark", 2 * SLACK)])
+        holding = [pane["window"] for pane in self.pending if pane["values"]]
+        for window in state.get("present", ()):
+            if window not in holding:
+                raise TranscriptError(f"unmatched output: {window} holds nothing, only {holding} do")
+        for window in state.get("absent", ()):
+            if window in holding:
+                raise TranscriptError(f"unexpected output: {window} still holds elements")
+        self.pending.clear()
+
+
+def _size(spec: dict[str, Any]) -> int:
+    return int(re.fullmatch(r"FixedWindows\((\d+)\)", spec["window"])[1])
+
+
+def _emit(spec: dict[str, Any]) -> str:
+    trigger = spec["trigger"]
+    lateness = f" ALLOWED LATENESS INTERVAL {spec['allowed_lateness']} SECONDS" if "allowed_lateness" in spec else ""
+    mode = spec.get("accumulation_mode", "accumulating").upper()
+    if trigger == "Default":
+        return f"EMIT ON WATERMARK LATE EVERY 1 ROW {mode}{lateness or UNLIMITED}"
+    if count := re.fullmatch(r"AfterCount\((\d+)\)", trigger):
+        return f"EMIT EVERY {count[1]} ROWS {mode}{lateness}"
+    if parts := re.fullmatch(r"AfterWatermark\((.*)\)", trigger):
+        rates = dict(re.findall(r"(early|late)=AfterCount\((\d+)\)", parts[1]))
+        early = f"EARLY EVERY {rates['early']} ROWS " if "early" in rates else ""
+        late = f" LATE EVERY {rates['late']} ROWS" if "late" in rates else ""
+        return f"EMIT {early}ON WATERMARK{late} {mode}{lateness or (UNLIMITED if late else '')}"
+    raise TranscriptError(f"unknown trigger {trigger}")
+
+
+def _seconds(instant: datetime) -> int:
+    return round((instant - ORIGIN).total_seconds())

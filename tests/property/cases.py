@@ -54,7 +54,7 @@ CASES = (
         where="v > 0 OR b",
     ),
     Case(
-        "having",
+        "some_groups",
         "SELECT window_start, v % 3 AS r, count(*) AS n, count(*) FILTER (WHERE b) AS bs, "
         "sum(v) FILTER (WHERE x > 0) AS sv FROM TUMBLE(s, ts, INTERVAL 7 SECONDS) "
         "WHERE x IS NOT NULL AND v <> 2 GROUP BY window_start, v % 3 HAVING count(*) > 1 AND n < 5",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sys
 import traceback
 import warnings
 from pathlib import Path
@@ -20,7 +21,8 @@ from rich.text import Text
 
 from millstream.model.errors import MillstreamError
 
-OUT = Console(highlight=False)
+# In a pipe nobody's window limits a line.
+OUT = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
 ERR = Console(stderr=True, highlight=False)
 
 _STYLES = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias
 
 import pandas as pd
@@ -53,6 +54,8 @@ def _array(values: list[Any], column: Column) -> pa.Array:
             return pa.array([_instant(value) for value in values], pa.int64()).cast(column.type)
         if pa.types.is_date(column.type):
             values = [date.fromisoformat(value) if isinstance(value, str) else value for value in values]
+        if pa.types.is_decimal(column.type):
+            values = [_decimal(value) for value in values]
         if pa.types.is_integer(column.type) and any(isinstance(value, bool) for value in values):
             raise pa.ArrowInvalid("a boolean is not a number")
         return pa.array(values, column.type)
@@ -70,12 +73,24 @@ def _fits(value: Any, column: Column) -> bool:
         else:
             if pa.types.is_integer(column.type) and isinstance(value, bool):
                 return False
+            if pa.types.is_decimal(column.type):
+                value = _decimal(value)
             if pa.types.is_date(column.type) and isinstance(value, str):
                 value = date.fromisoformat(value)
             pa.array([value], column.type)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         return False
     return True
+
+
+def _decimal(value: Any) -> Any:
+    """A float stands for the number it is written as: 0.1 is one tenth."""
+    if isinstance(value, float | str):
+        try:
+            return Decimal(str(value))
+        except InvalidOperation:
+            raise ValueError from None
+    return value
 
 
 def _instant(value: Any) -> int | None:

@@ -199,8 +199,8 @@ class Statements:
             if plan.window is not None:
                 keys |= {out.name for out in plan.outputs if "make_timestamp(__ws" in out.sql}
         rows = [
-            {"column": column, "type": type_, "note": "key" if column in keys else None}
-            for column, type_ in db.store.columns(name)
+            {"column": field.name, "type": sql_type(field.type), "note": "key" if field.name in keys else None}
+            for field in db.store.columns(name)
         ]
         return _result(rows, {"column": str, "type": str, "note": str})
 

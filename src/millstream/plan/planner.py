@@ -388,9 +388,7 @@ class _Planner:
         plain = node.copy().transform(replace)
         if isinstance(plain, exp.Var):
             return str(plain.this)
-        for division in plain.find_all(exp.Div):
-            # By zero Spark fails; a group that could never be shown again helps nobody.
-            division.set("expression", exp.Nullif(this=division.expression.copy(), expression=exp.Literal.number(0)))
+        # By zero Spark would fail, and a group that can never be shown again helps nobody: it is NULL.
         return f"TRY({plain.sql('duckdb')})"
 
     def _aggregate_sql(

@@ -318,13 +318,12 @@ class DuckDBStore:
         finally:
             cursor.close()
 
-    def columns(self, relation: str) -> list[tuple[str, str]]:
-        """(name, type) of what readers see."""
-        cursor = self.cursor()
-        return [(row[0], row[1]) for row in cursor.execute(f"DESCRIBE {public(relation)}").fetchall()]
+    def columns(self, relation: str) -> pa.Schema:
+        """The columns that readers see."""
+        return self.query(f"SELECT * FROM {public(relation)} LIMIT 0").schema
 
     def changes(self, view: str, since: int) -> pa.Table:
-        return self.query(read_changes_sql(view, [name for name, _ in self.columns(view)], since))
+        return self.query(read_changes_sql(view, self.columns(view).names, since))
 
 
 def _one(result: duckdb.DuckDBPyConnection) -> tuple[Any, ...] | None:

@@ -190,6 +190,6 @@ def report(comparisons: Sequence[Comparison], summary: Summary) -> RenderableTyp
     figures = Text(
         f"{summary.posts:,} posts in {summary.epochs:,} epochs, {summary.rows_per_second:,.0f} rows/s; "
         f"insert to visible: median {_ms(summary.median_ms)}, p99 {_ms(summary.p99_ms)}\n"
-        f"{summary.retracted:,} values of trending taken back, {summary.late_corrections:,} of them corrected by late posts"
+        f"{summary.retracted:,} values of trending taken back, {summary.late_corrections:,} of them for late posts"
     )
     return Group(Text("every view against the batch query over the same posts:", style="bold"), table, figures)

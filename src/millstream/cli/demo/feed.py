@@ -88,8 +88,8 @@ class Posts:
         """How likely each topic is: some are always popular, and each has its hours."""
         popular = 1 / np.arange(3, 3 + len(self._topics))
         wave = np.exp(2.0 * np.sin(seconds / 45 + self._phases))
-        heat: np.ndarray = popular * wave
-        return heat / heat.sum()
+        heat: np.ndarray = popular * wave / (popular * wave).sum()
+        return heat
 
     def _posted(self, rng: np.random.Generator, seconds: np.ndarray, number: int) -> np.ndarray:
         """When each post was written, in microseconds after the start of the feed."""

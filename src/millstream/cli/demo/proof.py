@@ -36,15 +36,15 @@ _TRENDING = """
 SELECT start AS window_start, start + INTERVAL 1 MINUTE AS window_end, topic, count(*) AS posts, sum(likes) AS likes
 FROM kept, unnest(generate_series(time_bucket(INTERVAL 10 SECONDS, posted_at) - INTERVAL 50 SECONDS,
                                   time_bucket(INTERVAL 10 SECONDS, posted_at), INTERVAL 10 SECONDS)) AS windows(start)
-GROUP BY ALL
+GROUP BY start, topic
 """
 
 _PER_MINUTE = """
-SELECT date_trunc('minute', posted_at) AS window_start, window_start + INTERVAL 1 MINUTE AS window_end, language,
+SELECT minute AS window_start, minute + INTERVAL 1 MINUTE AS window_end, language,
        count(*) AS posts, count(DISTINCT author) AS authors
-FROM kept
-GROUP BY ALL
-HAVING window_end <= getvariable('watermark')
+FROM (SELECT *, date_trunc('minute', posted_at) AS minute FROM kept)
+WHERE minute + INTERVAL 1 MINUTE <= getvariable('watermark')
+GROUP BY minute, language
 """
 
 _AUTHORS = """
@@ -100,6 +100,4 @@ def _compare(batch: duckdb.DuckDBPyConnection, view: str, what: str, query: str,
 
 
 def _number(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
-    row = connection.execute(sql).fetchone()
-    assert row is not None
-    return int(row[0])
+    return int(connection.execute(sql).fetchall()[0][0])

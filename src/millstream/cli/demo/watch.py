@@ -103,15 +103,8 @@ class ChangeWatch:
             self.late += late
             # Early values are refined all the time: late corrections are the ones worth a line.
             if late or not any(correction.pane == "late" for correction in self.last):
-                self.last.append(
-                    Correction(
-                        change["pane"],
-                        *(change[c] for c in ("window_start", "window_end")),
-                        *key[1:],
-                        before,
-                        change["posts"],
-                    )
-                )
+                window = change["window_start"], change["window_end"]
+                self.last.append(Correction(change["pane"], *window, change["topic"], before, change["posts"]))
 
     def stop(self) -> None:
         self._changes.close()

@@ -1,0 +1,140 @@
+"""The planner on its own: what a query is split into, and what it refuses and where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+from millstream.model.errors import MillstreamError
+from millstream.plan.nodes import AggregateView, AppendView, Stream, View
+from millstream.plan.planner import plan_view
+from millstream.sql import parse_statement
+from millstream.sql.statements import CreateStream, CreateView, EveryEpoch
+
+_STREAM = parse_statement(
+    "CREATE STREAM bids (auction BIGINT, price BIGINT, channel STRING, ts TIMESTAMP, seen TIMESTAMP, "
+    "WATERMARK FOR ts AS ts - INTERVAL 4 SECONDS)"
+)
+TUMBLE = "FROM TUMBLE(bids, ts, INTERVAL 10 SECONDS)"
+
+
+def typer(stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:
+    """Columns have their types; everything else is a BIGINT."""
+    found = [stream.schema.find(sql) for sql in sqls]
+    return [column.type if column else pa.int64() for column in found]
+
+
+def plan(query: str) -> View:
+    assert isinstance(_STREAM, CreateStream)
+    stream = Stream(_STREAM.name, _STREAM.schema, _STREAM.watermark, _STREAM.correction)
+    create = parse_statement(f"CREATE MATERIALIZED VIEW v AS {query}")
+    assert isinstance(create, CreateView)
+    return plan_view(create, lambda name: stream if name == "bids" else None, typer)
+
+
+def test_rows_without_aggregates_are_appended() -> None:
+    view = plan("SELECT b.auction, price * 2 AS twice FROM bids AS b WHERE b.price > 1")
+    assert isinstance(view, AppendView)
+    assert view.columns == (("auction", "auction"), ("twice", "price * 2"))
+    assert view.filter == "price > 1"
+    assert view.checks == ("price > 1", "price * 2")
+
+
+def test_an_aggregate_is_split_between_spark_and_the_store() -> None:
+    view = plan(
+        "SELECT window_start, channel AS c, sum(price) / count(*) AS mean "
+        f"{TUMBLE} GROUP BY window_start, window_end, channel HAVING mean > 3"
+    )
+    assert isinstance(view, AggregateView)
+    assert [key.sql for key in view.keys] == ["channel"]
+    assert [key.output for key in view.keys] == ["c"]
+    assert [output.sql for output in view.outputs] == [
+        "make_timestamp(__ws)",
+        "__k0",
+        "TRY(__a0 / NULLIF(coalesce(__a1, 0), 0))",
+    ]
+    assert view.having is not None
+    assert "> 3" in view.having
+    assert view.windows_close
+
+
+def test_equal_aggregates_share_accumulators() -> None:
+    view = plan("SELECT sum(price) AS s, avg(price) AS a, count(price) AS n FROM bids")
+    assert isinstance(view, AggregateView)
+    assert len(view.kept) == 2
+
+
+def test_the_same_aggregate_under_another_filter_does_not() -> None:
+    view = plan("SELECT count(*) AS n, count(*) FILTER (WHERE price > 1) AS m FROM bids")
+    assert isinstance(view, AggregateView)
+    assert [kept.filter for kept in view.kept] == [None, "price > 1"]
+
+
+@pytest.mark.parametrize("group", ["channel, auction % 2", "1, 2", "c, parity", "ALL"])
+def test_group_by_names_positions_and_expressions(group: str) -> None:
+    view = plan(f"SELECT channel AS c, auction % 2 AS parity, count(*) AS n FROM bids GROUP BY {group}")
+    assert isinstance(view, AggregateView)
+    assert [key.sql for key in view.keys] == ["channel", "auction % 2"]
+
+
+def test_distinct_rows_are_groups() -> None:
+    view = plan("SELECT DISTINCT channel, auction FROM bids")
+    assert isinstance(view, AggregateView)
+    assert len(view.keys) == 2
+
+
+def test_lateness_without_a_late_rate_means_every_epoch() -> None:
+    view = plan(
+        f"SELECT window_start, count(*) AS n {TUMBLE} GROUP BY window_start "
+        "EMIT ON WATERMARK ALLOWED LATENESS INTERVAL 1 MINUTE"
+    )
+    assert isinstance(view, AggregateView)
+    assert view.trigger.late == EveryEpoch()
+    assert view.lateness == 60_000_000
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "at"),
+    [
+        ("SELECT nope FROM bids", "UNKNOWN_COLUMN", "nope"),
+        ("SELECT x.price FROM bids", "UNKNOWN_RELATION", "price"),
+        ("SELECT price FROM nowhere", "UNKNOWN_STREAM", "nowhere"),
+        ("SELECT price, count(*) AS n FROM bids GROUP BY channel", "NOT_GROUPED", "price"),
+        (f"SELECT window_start, count(*) AS n {TUMBLE} GROUP BY channel", "WINDOW_NOT_GROUPED", "window_start"),
+        ("SELECT price, price FROM bids", "DUPLICATE_COLUMN", "price"),
+        ("SELECT price AS __p FROM bids", "RESERVED_NAME", "price"),
+        ("SELECT sum(channel) AS s FROM bids", "TYPE_MISMATCH", "sum"),
+        ("SELECT sum(sum(price)) AS s FROM bids", "NESTED_AGGREGATE", "sum"),
+        ("SELECT price FROM bids WHERE sum(price) > 1", "AGGREGATE_IN_WHERE", "price"),
+        ("SELECT count(*) AS n FROM bids GROUP BY sum(price)", "AGGREGATE_IN_GROUP_BY", "sum"),
+        ("SELECT count(*) AS n FROM bids EMIT ON WATERMARK", "EMIT_NEEDS_WINDOW", None),
+        ("SELECT price FROM bids EMIT EVERY 2 ROWS", "EMIT_WITHOUT_GROUPS", None),
+        (
+            "SELECT window_start, count(*) AS n FROM TUMBLE(bids, seen, INTERVAL 1 MINUTE) GROUP BY window_start "
+            "EMIT ON WATERMARK",
+            "EMIT_NEEDS_WINDOW",
+            None,
+        ),
+        (
+            "SELECT count(*) AS n FROM bids EMIT ON EPOCH ALLOWED LATENESS INTERVAL 1 MINUTE",
+            "LATENESS_WITHOUT_WINDOW",
+            None,
+        ),
+        ("SELECT a.price FROM bids a JOIN bids b ON a.auction = b.auction", "NOT_SUPPORTED", None),
+        ("SELECT price FROM (SELECT price FROM bids) t", "NOT_SUPPORTED", None),
+        ("SELECT price FROM bids UNION ALL SELECT price FROM bids", "NOT_SUPPORTED", None),
+        ("SELECT price FROM bids ORDER BY price LIMIT 3", "NOT_SUPPORTED", None),
+        ("SELECT row_number() OVER (ORDER BY price) AS r FROM bids", "NOT_SUPPORTED", None),
+        ("SELECT count(*) AS n FROM SESSION(bids PARTITION BY auction, ts, INTERVAL 1 MINUTE)", "NOT_SUPPORTED", None),
+    ],
+)
+def test_refusals_name_the_place(query: str, code: str, at: str | None) -> None:
+    with pytest.raises(MillstreamError) as caught:
+        plan(query)
+    assert caught.value.code == code
+    position = caught.value.position
+    assert position is not None
+    if at is not None:
+        assert at in position.text[position.start : position.end]
