@@ -11,7 +11,7 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ from millstream.spark.streaming import StreamingSource
 from millstream.sql import parse_script
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Select
 from millstream.store.duckdb_store import DuckDBStore
+from millstream.store.protocol import Progress
 
 _MAINTAIN_SECONDS = 60.0
 
@@ -292,10 +293,18 @@ class Database:
             if not isinstance(entry.options, LogOptions):
                 continue
             topic = self._log.topic(entry.options.topic or entry.name)
-            progress = self._store.progress(entry.name)
-            topic.retain(keep_from=dict(progress.offsets) if progress else topic.start_offsets())
+            topic.retain(keep_from=self._unread_from(entry, topic.start_offsets()))
             if entry.is_table:
                 topic.compact()
+
+    def _unread_from(self, entry: StreamEntry, start: Mapping[int, int]) -> dict[int, int]:
+        """From where on the rows of a stream are still needed, by the stream itself or a view that catches up."""
+        readers = [self._store.progress(entry.name) or Progress(offsets=start)]
+        for view in self._catalog.views():
+            behind = self._store.view_progress(view.name)
+            if behind is not None and self._definitions.plan(view).stream == entry.name:
+                readers.append(behind)
+        return {p: min(reader.offsets.get(p, offset) for reader in readers) for p, offset in start.items()}
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from millstream.engine.result import Result
+from millstream.model.errors import MillstreamError
 
 _LOOK_SECONDS = 0.5
 
@@ -32,7 +34,7 @@ class Subscription(Iterator[dict[str, Any]]):
         self._is_open = is_open
         self._seen = max(from_epoch - 1, 0)
         self._first = True
-        self._pending: list[dict[str, Any]] = []
+        self._pending: deque[dict[str, Any]] = deque()
         self._closed = False
 
     def __iter__(self) -> Subscription:
@@ -43,7 +45,7 @@ class Subscription(Iterator[dict[str, Any]]):
             change = self._wait()
             if not change:
                 raise StopIteration
-        return self._pending.pop(0)
+        return self._pending.popleft()
 
     def _wait(self) -> bool:
         """Fill `_pending` from new epochs; False once there will be none."""
@@ -55,11 +57,16 @@ class Subscription(Iterator[dict[str, Any]]):
         if self._closed or not self._is_open():
             return False
         until = self._last_epoch()
-        rows = self._read(self._seen).rows()
+        try:
+            rows = self._read(self._seen).rows()
+        except MillstreamError:
+            if not self._is_open():
+                return False
+            raise
         # An epoch may have been committed since `until` was read: what was read decides.
         self._seen = max([until, *(row["epoch"] for row in rows)])
         self._first = False
-        self._pending = rows
+        self._pending.extend(rows)
         return True
 
     def close(self) -> None:

@@ -95,7 +95,7 @@ class _Planner:
             raise self._error("UNKNOWN_STREAM", f"there is no stream {name!r}", table, hint="see SHOW STREAMS")
         self.stream = stream
         alias = (call.alias if call else table.alias) or name
-        self._strip_qualifiers(select, {alias.lower(), name.lower(), stream.name.lower()})
+        self._resolve_columns(select, {alias.lower(), name.lower(), stream.name.lower()})
         if call is None:
             return
         if call.kind not in ("tumble", "hop"):
@@ -111,8 +111,8 @@ class _Planner:
             )
         self.window = Window(column.name, call.size, call.slide, call.offset)
 
-    def _strip_qualifiers(self, select: exp.Select, known: set[str]) -> None:
-        """Resolve every column to a plain name of the stream or of the window."""
+    def _resolve_columns(self, select: exp.Select, known: set[str]) -> None:
+        """Make every column a plain name of the stream or of the window, as it was declared."""
         for column in list(select.find_all(exp.Column)):
             if column.find_ancestor(exp.Table, exp.From):
                 continue
@@ -123,6 +123,11 @@ class _Planner:
                     continue  # a field of a struct column
                 else:
                     raise self._error("UNKNOWN_RELATION", f"{column.table!r} is not read by this query", column)
+            declared = self.stream.schema.find(column.name)
+            name = declared.name if declared else column.name.lower()
+            if isinstance(column.this, exp.Identifier) and (declared or name in _WINDOW_COLUMNS):
+                column.this.set("this", name)
+                column.this.set("quoted", column.this.args.get("quoted") or not name.isidentifier())
 
     # -- the select list -----------------------------------------------------------------------
 

@@ -141,11 +141,12 @@ class LiveAggregate:
         create_changelog(connection, view.name, public(view.name))
         if view.is_global:
             # An aggregate over no rows is a row.
-            connection.execute(f"INSERT INTO {sql.table} (__fired, __at) VALUES (1, {now})")
+            connection.execute(f"INSERT INTO {sql.table} (__fired, __at) VALUES (0, {now})")
             connection.execute(
                 f"INSERT INTO {changes_table(view.name)} "
                 f"SELECT {epoch}, {ADD}, '{self._add_op}', 'early', 0, false, * FROM {public(view.name)}"
             )
+            connection.execute(f"UPDATE {sql.table} SET __fired = (SELECT count(*) FROM {public(view.name)})")
 
     @property
     def _add_op(self) -> str:
