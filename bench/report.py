@@ -100,7 +100,6 @@ def plot(path: Path, sections: Sequence[Section], machine: dict[str, str]) -> li
 
 def _panel(axis: Any, section: Section) -> None:
     figures = list(reversed(section.figures))
-    unit = figures[0].unit
     # A limit that is ten times off would make the rest unreadable: its bar is cut, its figure is not.
     limit = 1.6 * max(figure.value for figure in figures if not figure.reference)
     for place, figure in enumerate(figures):
@@ -108,16 +107,15 @@ def _panel(axis: Any, section: Section) -> None:
         axis.barh(place, min(figure.value, limit), color=color, alpha=0.45 if figure.reference else 1.0)
         cut = " →" if figure.value > limit else ""
         axis.annotate(
-            f"{spell(figure, figure.value)}{' ms' if unit == 'ms' else ''}{cut}",
+            f"{spell(figure, figure.value)} {figure.unit}{cut}",
             (min(figure.value, limit), place),
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
         )
     axis.set_yticks(range(len(figures)), [figure.label for figure in figures])
-    axis.set_xlim(0, limit * 1.18)
+    axis.set_xlim(0, limit * 1.25)
     axis.set_xticks([])
     axis.spines[["right", "bottom"]].set_visible(False)
-    better = "events a second, more is better" if unit == "events/s" else "milliseconds, less is better"
     ratio = section.targets[0].value
-    axis.set_title(f"{section.title} ({better}): {ratio:.2f} x native", loc="left", fontsize=9, fontweight="bold")
+    axis.set_title(f"{section.title}: {ratio:.2f} x native", loc="left", fontsize=9, fontweight="bold")

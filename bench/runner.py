@@ -51,7 +51,7 @@ def run(contender: str, job: Job) -> Run:
     try:
         with log.open("wb") as out:
             command = [sys.executable, "-m", f"bench.peers.{contender}", str(work / "job.json")]
-            process = subprocess.Popen(command, cwd=Path.cwd(), stdout=out, stderr=out, env=_environment())
+            process = subprocess.Popen(command, cwd=HERE.parent, stdout=out, stderr=out, env=_environment())
             memory = Memory(process.pid)
             status = process.wait()
             memory.stop()

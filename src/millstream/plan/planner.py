@@ -20,6 +20,7 @@ from millstream.plan.aggregates import AGGREGATES, Accumulator, Argument, aggreg
 from millstream.plan.nodes import AggregateView, AppendView, Kept, Key, Output, Stream, Trigger, View, fill
 from millstream.plan.windows import Window
 from millstream.sql import position_of, read_window_call
+from millstream.sql.dialect import StreamSQL
 from millstream.sql.statements import CreateView, Emit, EveryEpoch
 
 Typer = Callable[[Stream, Sequence[str]], list[pa.DataType]]
@@ -127,7 +128,7 @@ class _Planner:
             name = declared.name if declared else column.name.lower()
             if isinstance(column.this, exp.Identifier) and (declared or name in _WINDOW_COLUMNS):
                 column.this.set("this", name)
-                column.this.set("quoted", column.this.args.get("quoted") or not name.isidentifier())
+                column.this.set("quoted", not name.isidentifier() or name.upper() in StreamSQL.Tokenizer.KEYWORDS)
 
     # -- the select list -----------------------------------------------------------------------
 
