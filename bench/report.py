@@ -92,7 +92,7 @@ def plot(path: Path, sections: Sequence[Section], machine: dict[str, str]) -> li
     written = []
     for suffix, options in ((".png", {"dpi": 160}), (".svg", {"metadata": {"Date": None}})):
         target = path.with_suffix(suffix)
-        chart.savefig(target, facecolor="white", **options)  # type: ignore[arg-type]
+        chart.savefig(target, facecolor="white", **options)
         written.append(target)
     plt.close(chart)
     return written

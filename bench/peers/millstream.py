@@ -58,7 +58,9 @@ def check(job: Job, directory: Path) -> tuple[dict[str, int], dict[str, Any]]:
     """The digest of the view and the sums of the accounting, after a restart of the database."""
     with open_database(directory) as db:
         answer = db.query("SELECT * FROM answer").to_arrow()
-        epochs = db.sql("SHOW EPOCHS").to_pandas()
+        shown = db.sql("SHOW EPOCHS")
+    assert isinstance(shown, ms.Result)
+    epochs = shown.to_pandas()
     connection = connect()
     connection.register("answer", answer)
     found = digest(connection, job.question, "(SELECT * REPLACE (epoch_us(window_start) AS window_start) FROM answer)")

@@ -35,7 +35,7 @@ from millstream.model.errors import MillstreamError
 from millstream.sql import parse_script
 from millstream.sql.dialect import StreamSQL
 from millstream.sql.render import quote_name
-from millstream.sql.statements import Insert, Statement, Subscribe
+from millstream.sql.statements import CreateView, Explain, Insert, Statement, Subscribe
 
 _WORDS = """
     ALLOWED LATENESS ACCUMULATING AND AS BETWEEN BY CASE CAST CREATE DESC DESCRIBE DISCARDING DISTINCT DROP EARLY ELSE
@@ -58,7 +58,6 @@ _INSERT_PATIENCE_SECONDS = 3.0
 
 def run_prompt(data: Path, format: Format) -> None:
     with opened(data) as db:
-        wait_for_spark(db)
         db.start()
         OUT.print(Text.assemble(("Millstream", "bold"), f" on {data} · \\? for help, \\q to leave"))
         Prompt(db, format).run()
@@ -74,6 +73,7 @@ class Prompt:
     def __init__(self, db: Database, format: Format) -> None:
         self._db = db
         self._format = format
+        self._is_ready = False
         self._session: PromptSession[str] = PromptSession(
             history=_history(),
             completer=NameCompleter(db),
@@ -127,6 +127,10 @@ class Prompt:
             note("Ctrl-C stops")
             follow(self._db, view, statement.from_epoch, self._format)
             return
+        if isinstance(statement, CreateView | Explain | Insert) and not self._is_ready:
+            # The prompt is there before Spark is; only these have to wait for it.
+            wait_for_spark(self._db)
+            self._is_ready = True
         started = time.perf_counter()
         outcome = carry_out(self._db, statement, text, "<sql>")
         message = outcome.message

@@ -104,14 +104,14 @@ class Decoder:
     def _files(self, spark: SparkSession, slice_: FileSlice) -> str:
         reader = spark.read.options(**dict(slice_.options))
         paths = list(slice_.paths)
-        landed = "unix_micros(_metadata.file_modification_time) AS __landed"
-        place = f"0 AS __p, {slice_.first}L AS __o, {landed}"
+        place = f"0 AS __p, {slice_.first}L AS __o"
         if slice_.format == "parquet":
-            base = self._register(reader.schema(self._ddl()).parquet(*paths), "rows")
+            base = self._register(_with_landing(reader.schema(self._ddl()).parquet(*paths)), "rows")
             return self._typed(f"(SELECT *, {place} FROM {base})")
         reader = reader.schema(self._ddl() + ", __corrupt STRING")
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "__corrupt")
-        base = self._register(reader.json(paths) if slice_.format == "json" else reader.csv(paths), "rows")
+        rows = reader.json(paths) if slice_.format == "json" else reader.csv(paths)
+        base = self._register(_with_landing(rows), "rows")
         malformed = f"IF(__corrupt IS NOT NULL, 'malformed {slice_.format}', NULL)"
         return self._judge(f"(SELECT *, {place} FROM {base})", malformed, "__corrupt")
 
@@ -163,6 +163,11 @@ class Decoder:
 
     def _ddl(self) -> str:
         return ", ".join(f"`{c.name}` {spark_type(c.type)}" for c in self.stream.schema.columns)
+
+
+def _with_landing(files: DataFrame) -> DataFrame:
+    """A row of a file arrived when the file was last written. (Metadata is not visible through a view.)"""
+    return files.selectExpr("*", "unix_micros(_metadata.file_modification_time) AS __landed")
 
 
 def _union(parts: list[str]) -> str:

@@ -35,6 +35,7 @@ class StreamingSource:
         self._checkpoint = checkpoint
         self._query: StreamingQuery | None = None
         self._failure: BaseException | None = None
+        self._deliver: Callable[[BatchSlice], object] | None = None
 
     def run_available(self, spark: SparkSession, deliver: Callable[[BatchSlice], object]) -> None:
         """Deliver what is there now, then stop."""
@@ -49,6 +50,7 @@ class StreamingSource:
         if self._query is not None:
             self._query.stop()
             self._query = None
+        self._deliver = None
 
     def failure(self) -> MillstreamError | None:
         """Why a running query has ended, if it has."""
@@ -59,10 +61,14 @@ class StreamingSource:
 
     def _start(self, spark: SparkSession, deliver: Callable[[BatchSlice], object], available_now: bool) -> None:
         self._failure = None
+        # The JVM keeps the callback for good; what it leads to must not be kept with it.
+        self._deliver = deliver
 
         def hand_over(frame: DataFrame, batch_id: int) -> None:
+            if self._deliver is None:
+                return
             try:
-                deliver(BatchSlice(frame, batch_id))
+                self._deliver(BatchSlice(frame, batch_id))
             except BaseException as error:
                 self._failure = error
                 raise
@@ -93,3 +99,4 @@ class StreamingSource:
             raise spark_error(error, code="SPARK_SOURCE_FAILED") from None
         finally:
             self._query = None
+            self._deliver = None

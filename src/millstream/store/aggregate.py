@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView, prefixed
-from millstream.store.changelog import ADD, REMOVE, changes_table, create_changelog
+from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
 from millstream.store.naming import internal, public, quote
 
 DELTA = "__delta"
@@ -238,7 +238,7 @@ class LiveAggregate:
         final = "true" if view.windows_close else "false"
         op = "retract" if view.trigger.accumulation == "retracting" else "delete"
         connection.execute(
-            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {REMOVE}, '{op}', 'late', __fired, "
+            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, '{op}', 'late', __fired, "
             f"{final}, {', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}"
         )
         connection.execute(f"DELETE FROM {sql.table} WHERE {old}")

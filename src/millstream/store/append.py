@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AppendView
 from millstream.store.aggregate import DELTA, Moment
-from millstream.store.changelog import ADD, REMOVE, changes_table, create_changelog
+from millstream.store.changelog import ADD, FORGET, changes_table, create_changelog
 from millstream.store.naming import internal, public, quote
 
 
@@ -51,7 +51,7 @@ class Append:
             # By event time where there is one; rows without it age by when they came.
             old = f"coalesce(__t <= {at.after - view.retain}, __at <= {at.now - view.retain})"
             connection.execute(
-                f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {REMOVE}, 'retract', 'late', 0, true, "
+                f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, 'retract', 'late', 0, true, "
                 f"{self._columns} FROM {self._rows} WHERE {old}"
             )
             connection.execute(f"DELETE FROM {self._rows} WHERE {old}")

@@ -18,7 +18,8 @@ HEADER = (
     ("__pane_index", "BIGINT"),
     ("__final", "BOOLEAN"),
 )
-REMOVE, ADD = 0, 1
+# The order of changes within an epoch: what is replaced goes first, what is too old to keep last.
+REMOVE, ADD, FORGET = 0, 1, 2
 
 
 def changes_table(view: str) -> str:

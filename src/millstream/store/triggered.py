@@ -16,7 +16,7 @@ import pyarrow as pa
 from millstream.plan.nodes import AggregateView
 from millstream.sql.statements import EveryEpoch, EveryInterval, EveryRows, Rate
 from millstream.store.aggregate import DELTA, Moment, StateSQL, create_state
-from millstream.store.changelog import ADD, REMOVE, changes_table, create_changelog
+from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
 from millstream.store.naming import internal, public, quote
 
 
@@ -197,7 +197,7 @@ class TriggeredAggregate:
         else:
             old = f"__at <= {at.now - view.retain}"
         op = "retract" if self._retracting or self._discarding else "delete"
-        insert = f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {REMOVE}, '{op}', 'late', 0, true, "
+        insert = f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, '{op}', 'late', 0, true, "
         connection.execute(f"{insert}{own} FROM {self._rows} WHERE {old}")
         connection.execute(f"DELETE FROM {self._rows} WHERE {old}")
         if not view.windows_close:

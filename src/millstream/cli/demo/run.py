@@ -29,6 +29,7 @@ _FRAME_SECONDS = 0.25
 _LINE_SECONDS = 2.0
 _EARLY_SECONDS = 1.0
 _RECENT_BATCHES = 60
+_WARM_UP_BATCHES = 3
 
 
 def run_demo(*, seconds: float | None, seed: int, rate: int, data: Path | None) -> bool:
@@ -81,9 +82,10 @@ class _Demo:
     def _prepare(self) -> None:
         wait_for_spark(self._db)
         self._db.sql(files("millstream.cli.demo").joinpath("pipeline.sql").read_text("utf-8"), source="pipeline.sql")
-        # The first epoch sets the watermark, and pays for what Spark does once.
-        self._feed.send()
-        self._db.drain()
+        # The first epoch sets the watermark, and the first few pay for what Spark does once.
+        for _ in range(_WARM_UP_BATCHES):
+            self._feed.send()
+            self._db.drain()
         self._feed.pending.clear()
 
     def _watch(self, stop: threading.Event) -> None:
