@@ -20,9 +20,10 @@ first line of a block says what it is, the rest is its body:
     dead STREAM                   all rows set aside in STREAM__dead
 
 Rows are written as a table: a header of column names, then a row a line, values separated by `|`.
-`NULL`, `true`, `1`, `1.5`, `[1, 2]` are what they look like, `1.50d` is a decimal in the input, `12s` is the instant 12 seconds after
-1970-01-01T00:00:00Z, `2024-01-02 10:15:00` is an instant in UTC, anything else is text. The header
-of a SELECT must be exactly its columns; elsewhere it chooses the columns to compare, never the rows.
+`NULL`, `true`, `1`, `1.5`, `[1, 2]` are what they look like, `1.50d` is a decimal (in the input),
+`12s` is the instant 12 seconds after 1970-01-01T00:00:00Z, `2024-01-02 10:15:00` is an instant in
+UTC, anything else is text. The header of a SELECT must be exactly its columns; elsewhere it chooses
+the columns to compare, never the rows.
 
 What fails besides a wrong answer: a case without an expectation; changes of a view that the case
 looks at which are not consumed before the next epoch or at the end; rows set aside that no `late`

@@ -67,9 +67,7 @@ epoch
         pytest.param(STREAM + QUERY.split("----")[0], "needs ----", id="no-expected-rows"),
         pytest.param(STREAM + CHANGES.replace("upsert | b | 2\n", ""), "expected\n", id="missing-change"),
         pytest.param(STREAM + CHANGES + LATE, "unconsumed changes of t at the end", id="unconsumed-at-end"),
-        pytest.param(
-            STREAM + "\nepoch\n" + CHANGES, "unconsumed changes of t before line", id="unconsumed-before-epoch"
-        ),
+        pytest.param(STREAM + "\nepoch\n" + CHANGES, "unconsumed changes of t before", id="unconsumed-before-epoch"),
         pytest.param(STREAM + QUERY + LATE, "rows in s__late that no block has seen", id="late-row-unseen"),
         pytest.param(STREAM + "\nerror UNKNOWN_COLUMN\nSELECT k FROM t", "it was accepted", id="no-error"),
         pytest.param(STREAM + "\nerror BAD_WINDOW\nSELECT k FROM nothing", "expected BAD_WINDOW", id="other-error"),

@@ -17,6 +17,7 @@ def test_the_second_process_is_refused(tmp_path: Path, jvm: dict[str, str]) -> N
     directory = tmp_path / "data"
     worker = Worker(directory, "hold", jvm=jvm)
     try:
+        worker.begin()
         worker.wait_for("open")
         with pytest.raises(ms.MillstreamError) as caught:
             ms.connect(directory)

@@ -1,8 +1,9 @@
 """A program that inserts and drains until it is killed; started by the tests, never imported by them.
 
-    worker.py DIRECTORY MODE FIRST_BATCH
+    worker.py DIRECTORY MODE
 
-It says on standard output, a line each, what it has done: `open`, `ack <batch>` once `insert` has
+It gets ready, reads from standard input the number of the batch to begin with, and only then opens the
+directory, so that the next worker can be started while one is still at it. It says on standard output, a line each, what it has done: `open`, `ack <batch>` once `insert` has
 returned, `epoch <number>` once `drain` has. With `PYSPARK_GATEWAY_PORT` and
 `PYSPARK_GATEWAY_SECRET` it uses the JVM of the test instead of starting one: a kill takes the process
 that holds the log and the store, and the next one is there at once.
@@ -83,12 +84,13 @@ def pause_in(owner: type, method: str) -> None:
     setattr(owner, method, stop)
 
 
-def main(directory: Path, mode: str, batch: int) -> None:
+def main(directory: Path, mode: str) -> None:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         share_jvm()
     import millstream as ms
     from millstream.store.duckdb_store import DuckDBStore
 
+    batch = int(sys.stdin.readline())
     db = ms.connect(directory)
     say("open")
     if mode == "hold":
@@ -110,4 +112,4 @@ def main(directory: Path, mode: str, batch: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -16,11 +16,11 @@ SCRIPT = Path(__file__).with_name("worker.py")
 class Worker:
     """A process of its own that works on a data directory."""
 
-    def __init__(self, directory: Path, mode: str, batch: int = 0, *, jvm: dict[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, mode: str, *, jvm: dict[str, str] | None = None) -> None:
         self._errors = (directory.parent / f"worker-{time.time_ns()}.err").open("w+b")
         self.process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(directory), mode, str(batch)],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, str(SCRIPT), str(directory), mode],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env={**os.environ, **(jvm or {})},
@@ -30,6 +30,12 @@ class Worker:
         os.set_blocking(self._out, False)
         self._rest = b""
         self.said: list[str] = []
+
+    def begin(self, batch: int = 0) -> None:
+        """Let it open the directory and begin with a batch."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{batch}\n".encode())
+        self.process.stdin.flush()
 
     def listen(self, seconds: float) -> bool:
         """Take in what the worker says for a while; False once it has ended."""
@@ -64,8 +70,9 @@ class Worker:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
         self._errors.close()
 
     def errors(self) -> str:

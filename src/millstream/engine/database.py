@@ -6,6 +6,7 @@ Python surface. Statements are carried out in `statements.py`.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -17,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from weakref import WeakSet
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -41,6 +43,17 @@ from millstream.store.duckdb_store import DuckDBStore
 from millstream.store.protocol import Progress
 
 _MAINTAIN_SECONDS = 60.0
+
+
+_OPEN: WeakSet[Database] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """A program that ends without closing leaves nothing half done behind it."""
+    for database in list(_OPEN):
+        with contextlib.suppress(MillstreamError):
+            database.close()
 
 
 class Database:
@@ -94,6 +107,7 @@ class Database:
         self._maintained_at = time.monotonic()
         self._log.on_append(self._on_append)
         self._restore()
+        _OPEN.add(self)
 
     def _restore(self) -> None:
         for _, _, text in self._store.statements():
@@ -316,6 +330,7 @@ class Database:
             self.stop()
         finally:
             self._open = False
+            _OPEN.discard(self)
             with self._loop.committed:
                 self._loop.committed.notify_all()
             with self._loop.lock:
