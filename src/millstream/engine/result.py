@@ -10,11 +10,18 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.model.schema import TIMESTAMP
+
 
 class Result:
     """Rows with named columns. Instants are UTC, without a zone."""
 
     def __init__(self, table: pa.Table) -> None:
+        zoned = [(i, field) for i, field in enumerate(table.schema) if getattr(field.type, "tz", None)]
+        for index, field in zoned:
+            table = table.set_column(
+                index, field.name, table.column(index).cast(pa.timestamp("us", "UTC")).cast(TIMESTAMP)
+            )
         self._table = table
 
     @property

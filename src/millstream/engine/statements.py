@@ -268,5 +268,6 @@ def _loosely(array: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_timestamp(type_) and pa.types.is_timestamp(array.type):
         return array.cast(pa.timestamp("us", array.type.tz)).cast(type_)
     if pa.types.is_decimal(array.type) and pa.types.is_floating(type_):
-        return array.cast(pa.float64()).cast(type_)
+        # Arrow's own cast is off in the last bit.
+        return pa.chunked_array([pa.array([None if v is None else float(v) for v in array.to_pylist()], type_)])
     return array
