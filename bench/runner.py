@@ -6,6 +6,7 @@ file, whose end is shown if it fails); its working directory is gone afterwards.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -53,8 +54,11 @@ def run(contender: str, job: Job) -> Run:
             command = [sys.executable, "-m", f"bench.peers.{contender}", str(work / "job.json")]
             process = subprocess.Popen(command, cwd=HERE.parent, stdout=out, stderr=out, env=_environment())
             memory = Memory(process.pid)
-            status = process.wait()
-            memory.stop()
+            try:
+                status = process.wait()
+            finally:
+                memory.stop()
+                _end(process)
         answer_file = work / "answer.json"
         if status != 0 or not answer_file.exists():
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
@@ -63,6 +67,17 @@ def run(contender: str, job: Job) -> Run:
         return Run(contender, answer, memory.peak(answer.started_at, answer.ended_at))
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Leave nothing running when we are interrupted: the contender, its JVM and its Python workers."""
+    if process.poll() is not None:
+        return
+    tree = psutil.Process(process.pid)
+    for one in [*tree.children(recursive=True), tree]:
+        with contextlib.suppress(psutil.Error):
+            one.kill()
+    process.wait()
 
 
 def _environment() -> dict[str, str]:

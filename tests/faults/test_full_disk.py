@@ -78,17 +78,13 @@ def test_the_log_on_a_full_disk(small_disk: Path) -> None:
     with ms.connect(directory) as db:
         db.sql(STATEMENTS)
         with pytest.raises(ms.MillstreamError) as caught:
-            for number in range(100):
-                batch = rows(number * 100, 100, width=10_000)
-                db.insert("s", batch)
-                acknowledged |= {row["id"] for row in batch}  # type: ignore[misc]
+            insert_until_full(db, acknowledged)
         assert caught.value.code == "DISK_FULL"
         assert caught.value.hint
         assert acknowledged
         # Still full: still refused, in the same words.
         with pytest.raises(ms.MillstreamError, match="DISK_FULL"):
             db.insert("s", rows(1_000_000, 100, width=10_000))
-        # Room is made while the database is open: it goes on without being reopened.
     remount(small_disk, 4 * SIZE)
     check_everything(directory, acknowledged)
 
@@ -137,6 +133,13 @@ def test_a_database_is_not_created_on_a_full_disk(small_disk: Path) -> None:
     assert caught.value.code == "DISK_FULL"
     ballast.unlink()
     ms.connect(small_disk / "data").close()
+
+
+def insert_until_full(db: ms.Database, acknowledged: set[int]) -> None:
+    for number in range(100):
+        batch = rows(number * 100, 100, width=10_000)
+        db.insert("s", batch)
+        acknowledged |= {row["id"] for row in batch}  # type: ignore[misc]
 
 
 def remount(disk: Path, size: int) -> None:

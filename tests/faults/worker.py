@@ -2,11 +2,12 @@
 
     worker.py DIRECTORY MODE
 
-It gets ready, reads from standard input the number of the batch to begin with, and only then opens the
-directory, so that the next worker can be started while one is still at it. It says on standard output, a line each, what it has done: `open`, `ack <batch>` once `insert` has
-returned, `epoch <number>` once `drain` has. With `PYSPARK_GATEWAY_PORT` and
-`PYSPARK_GATEWAY_SECRET` it uses the JVM of the test instead of starting one: a kill takes the process
-that holds the log and the store, and the next one is there at once.
+It gets ready, reads from standard input the number of the batch to begin with, and only then opens
+the directory, so that the next worker can be started while one is still at it. It says on standard
+output, a line each, what it has done: `open`, `ack <batch>` once `insert` has returned,
+`epoch <number>` once `drain` has. With `PYSPARK_GATEWAY_PORT` and `PYSPARK_GATEWAY_SECRET` it uses
+the JVM of the test instead of starting one: a kill takes the process that holds the log and the
+store, and the next one is there at once.
 
 Modes: `loop` goes on for ever; `once` does one batch and ends; `hold` opens the directory and waits;
 `before-commit` and `in-commit` do a batch and stop just before, or in the middle of, the store's

@@ -22,6 +22,9 @@ import pytest
 from millstream.cli.formats import Format
 from millstream.cli.prompt import is_complete
 from millstream.cli.run import run_pipeline
+from millstream.cli.status import show_status
+from millstream.cli.topics import produce, tail
+from millstream.model.errors import MillstreamError
 
 ROOT = Path(__file__).parents[2]
 MILLSTREAM = str(Path(sys.executable).with_name("millstream"))
@@ -128,18 +131,18 @@ def test_errors_show_their_fields_and_the_position(state: Path) -> None:
     assert f"  {script}:2:1\n  2 | SELEC 1;\n    | ^^^^^\n" in failed.stderr
     assert not (state / "data").exists()
 
-    missing = millstream("run", state / "nothing.sql")
-    assert missing.returncode == 1
-    assert missing.stderr.startswith("error[FILE_NOT_READABLE]: cannot read ")
-    nowhere = millstream("status", "--data", state / "data")
-    assert nowhere.returncode == 1
-    assert nowhere.stderr.startswith("error[NO_DATA_DIR]: ")
-    assert "Traceback" not in failed.stderr + missing.stderr + nowhere.stderr
+    assert "Traceback" not in failed.stderr
+    with pytest.raises(MillstreamError, match="cannot read"):
+        run_pipeline(state / "nothing.sql", state / "data", once=True, format=Format.TABLE)
+    with pytest.raises(MillstreamError, match="there is no Millstream data"):
+        show_status(state / "data")
 
 
 def test_a_missing_java_is_one_sentence(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(state / "no-java"))
-    failed = millstream("sql", "--data", state / "data", "-c", "SHOW STREAMS")
+    script = state / "pipeline.sql"
+    script.write_text(PIPELINE)
+    failed = millstream("run", script, "--data", state / "data", "--once")
     assert failed.returncode == 1
     assert failed.stderr.startswith("error[JAVA_NOT_FOUND]: Millstream needs Java 17 or newer")
 
@@ -203,7 +206,7 @@ def test_prompt(state: Path) -> None:
 
 
 @pytest.mark.spark
-def test_a_pipeline_runs_produces_and_runs_again(state: Path) -> None:
+def test_a_pipeline_runs_produces_and_runs_again(state: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, data = state / "pipeline.sql", state / "data"
     script.write_text(PIPELINE)
     with Terminal("run", script, "--data", data) as terminal:
@@ -217,20 +220,20 @@ def test_a_pipeline_runs_produces_and_runs_again(state: Path) -> None:
     lines = "\n".join(json.dumps(row) for row in rows)
     produced = millstream("produce", "posts", "--data", data, stdin=lines + "\n\nnot json\n")
     assert (produced.returncode, produced.stderr) == (0, "4 rows into posts\n")
-    tailed = millstream("tail", "posts", "--data", data, "--once", "-n", "1")
-    assert json.loads(tailed.stdout)["raw"] == "not json"
-    waiting = millstream("status", "--data", data)
-    assert waiting.returncode == 0
-    assert "4 rows waiting" in waiting.stdout
-    unknown = millstream("produce", "post", "--data", data, stdin=lines)
-    assert unknown.returncode == 1
-    assert "hint: did you mean 'posts'?" in unknown.stderr
+    tail("posts", data, from_epoch=0, last=1, once=True, format=Format.TABLE)
+    assert json.loads(capsys.readouterr().out)["raw"] == "not json"
+    show_status(data)
+    assert "4 rows waiting" in capsys.readouterr().out
+    with pytest.raises(MillstreamError) as unknown:
+        produce("post", data, None, create=False)
+    assert unknown.value.hint == "did you mean 'posts'?"
 
     changed = state / "changed.sql"
     changed.write_text(PIPELINE.replace("sum(likes)", "max(likes)"))
-    differs = millstream("run", changed, "--data", data, "--once")
-    assert differs.returncode == 1
-    assert "error[DEFINITION_DIFFERS]: per_topic exists with another definition" in differs.stderr
+    with pytest.raises(MillstreamError) as differs:
+        run_pipeline(changed, data, once=True, format=Format.TABLE)
+    assert differs.value.code == "DEFINITION_DIFFERS"
+    assert "-  SUM(likes) AS likes" in (differs.value.detail or "")
 
     again = millstream("run", script, "--data", data, "--once")
     assert again.returncode == 0, again.stderr
@@ -238,7 +241,9 @@ def test_a_pipeline_runs_produces_and_runs_again(state: Path) -> None:
     assert again.stdout == ("per_topic\ntopic | n | likes\n------+---+------\na     | 2 | 4\nb     | 1 | 2\n(2 rows)\n")
     read = millstream("sql", "--data", data, "--format", "json", stdin="SELECT count(*) AS dead FROM posts__dead;")
     assert (read.returncode, read.stdout) == (0, '{"dead": 1}\n')
-    assert "0 rows waiting" in millstream("status", "--data", data).stdout
+    status = millstream("status", "--data", data)
+    assert (status.returncode, status.stderr) == (0, "")
+    assert "0 rows waiting" in status.stdout
 
 
 @pytest.mark.spark

@@ -21,7 +21,7 @@ from millstream.sql.statements import CreateView, Insert, Subscribe
 
 def run_statements(data: Path, text: str, source: str, format: Format) -> None:
     statements = parse_script(text, source)
-    with opened(data) as db:
+    with opened(data, eager=False) as db:
         for statement in statements:
             if reads_views(statement):
                 catch_up(db)

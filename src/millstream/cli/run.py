@@ -18,7 +18,7 @@ from millstream.cli.console import ERR, OUT, note
 from millstream.cli.formats import Format
 from millstream.cli.interrupts import stop_on_interrupt
 from millstream.cli.progress import progress_line, progress_of
-from millstream.cli.script import carry_out_repeatably, reads_views
+from millstream.cli.script import Create, carry_out, is_unchanged, kind_of, reads_views
 from millstream.cli.session import opened, read_text, wait_for_spark
 from millstream.cli.show import show_result
 from millstream.engine.database import Database
@@ -27,7 +27,7 @@ from millstream.engine.subscription import Subscription
 from millstream.model.errors import MillstreamError
 from millstream.sql import parse_script
 from millstream.sql.render import quote_name
-from millstream.sql.statements import Statement, Subscribe
+from millstream.sql.statements import CreateView, Explain, Statement, Subscribe
 
 _SHOWN_ROWS = 20
 _LOOK_SECONDS = 0.25
@@ -46,9 +46,9 @@ def run_pipeline(file: Path, data: Path, *, once: bool, format: Format) -> None:
                 position=statement.position,
             )
     with opened(data) as db:
-        wait_for_spark(db)
         for statement in statements:
             _carry_out(db, statement, text, str(file), drain=once, format=format)
+        wait_for_spark(db)
         if once:
             drain(db)
             for view in db.catalog.views():
@@ -59,9 +59,14 @@ def run_pipeline(file: Path, data: Path, *, once: bool, format: Format) -> None:
 
 
 def _carry_out(db: Database, statement: Statement, text: str, source: str, *, drain: bool, format: Format) -> None:
+    if isinstance(statement, Create) and is_unchanged(db, statement):
+        note(f"{kind_of(statement)} {statement.name} is there already")
+        return
+    if isinstance(statement, CreateView | Explain) or drain:
+        wait_for_spark(db)
     if drain and reads_views(statement):
         db.drain()
-    outcome = carry_out_repeatably(db, statement, text, source)
+    outcome = carry_out(db, statement, text, source)
     if outcome.message:
         note(outcome.message)
     if isinstance(outcome.result, Result):

@@ -49,8 +49,8 @@ def carry_out(db: Database, statement: Statement, text: str, source: str) -> Out
             existed = db.catalog.find(statement.name) is not None
             Statements(db).run(statement, text, source)
             if existed and statement.if_not_exists:
-                return Outcome(f"{_kind(statement)} {statement.name} exists already")
-            return Outcome(f"{'replaced' if existed else 'created'} {_kind(statement)} {statement.name}")
+                return Outcome(f"{kind_of(statement)} {statement.name} exists already")
+            return Outcome(f"{'replaced' if existed else 'created'} {kind_of(statement)} {statement.name}")
         case Drop():
             existed = db.catalog.find(statement.name) is not None
             Statements(db).run(statement, text, source)
@@ -65,15 +65,16 @@ def carry_out(db: Database, statement: Statement, text: str, source: str) -> Out
             return Outcome(result=Statements(db).run(statement, text, source))
 
 
-def carry_out_repeatably(db: Database, statement: Statement, text: str, source: str) -> Outcome:
-    """The same, but a CREATE of what is there already, unchanged, does nothing."""
-    if isinstance(statement, Create):
-        entry = db.catalog.find(statement.name)
-        if entry is not None and _text(statement) == _existing_text(entry, statement):
-            return Outcome(f"{_kind(statement)} {entry.name} is there already")
-        if entry is not None and not statement.or_replace and not statement.if_not_exists:
-            raise _differs(entry, statement)
-    return carry_out(db, statement, text, source)
+def is_unchanged(db: Database, create: Create) -> bool:
+    """Whether a CREATE asks for what is there already; another definition is refused."""
+    entry = db.catalog.find(create.name)
+    if entry is None:
+        return False
+    if _text(create) == _existing_text(entry, create):
+        return True
+    if not create.or_replace and not create.if_not_exists:
+        raise _differs(entry, create)
+    return False
 
 
 def reads_views(statement: Statement) -> bool:
@@ -126,5 +127,5 @@ def _differs(entry: Entry, create: Create) -> MillstreamError:
     )
 
 
-def _kind(create: Create) -> str:
+def kind_of(create: Create) -> str:
     return {CreateStream: "stream", CreateTable: "table", CreateView: "view"}[type(create)]

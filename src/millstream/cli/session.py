@@ -13,11 +13,12 @@ from millstream.cli.console import ERR
 from millstream.engine.connect import connect
 from millstream.engine.database import Database
 from millstream.model.errors import MillstreamError
+from millstream.model.settings import EngineSettings
 
 
 @contextmanager
-def opened(data: Path, *, must_exist: bool = False) -> Iterator[Database]:
-    """A database that is closed afterwards."""
+def opened(data: Path, *, must_exist: bool = False, eager: bool = True) -> Iterator[Database]:
+    """A database that is closed afterwards. With `eager`, Spark begins to start at once."""
     if must_exist and not (data / "store.duckdb").exists():
         raise MillstreamError(
             "NO_DATA_DIR",
@@ -26,7 +27,7 @@ def opened(data: Path, *, must_exist: bool = False) -> Iterator[Database]:
         )
     if data.exists() and not data.is_dir():
         raise MillstreamError("NO_DATA_DIR", f"{data} is not a directory", hint="name a directory with --data")
-    with connect(data) as db:
+    with connect(data, settings=EngineSettings(eager_spark=eager)) as db:
         yield db
 
 

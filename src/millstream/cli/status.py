@@ -21,7 +21,7 @@ from millstream.sql.render import quote_name
 
 
 def show_status(data: Path) -> None:
-    with opened(data, must_exist=True) as db:
+    with opened(data, must_exist=True, eager=False) as db:
         progress = progress_of(db)
         tables = [_streams(db, progress), _views(db)]
         parts: list[RenderableType] = [_summary(db, data, progress), *(table for table in tables if table.row_count)]

@@ -39,7 +39,7 @@ _LOOK_SECONDS = 0.2
 
 def produce(name: str, data: Path, file: Path | None, *, create: bool) -> None:
     """Append lines of a file or of stdin; each batch is durable before the next is read."""
-    with opened(data, must_exist=not create) as db:
+    with opened(data, must_exist=not create, eager=False) as db:
         entry = _stream_of(db, name)
         topic = None if entry is not None else _raw_topic(db, name, create=create)
         target = entry.name if entry is not None else name
@@ -125,7 +125,7 @@ def _raw_topic(db: Database, name: str, *, create: bool) -> Topic:
 
 
 def tail(name: str, data: Path, *, from_epoch: int, last: int | None, once: bool, format: Format) -> None:
-    with opened(data, must_exist=True) as db:
+    with opened(data, must_exist=True, eager=False) as db:
         entry = db.catalog.find(name)
         if isinstance(entry, ViewEntry):
             _tail_view(db, entry.name, from_epoch, once=once, format=format)

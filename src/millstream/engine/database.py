@@ -35,7 +35,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings, SparkSettings
 from millstream.model.time import Clock, SystemClock
 from millstream.sources import LogOptions
-from millstream.spark.session import start_spark
+from millstream.spark.session import new_session, start_spark
 from millstream.spark.streaming import StreamingSource
 from millstream.sql import parse_script
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Select
@@ -74,8 +74,10 @@ class Database:
         self._lock_file = _lock(self._directory)
         self._open = True
         try:
-            self._start_spark = partial(start_spark, spark or SparkSettings(), self._directory / "spark" / "logs")
+            self._spark_settings = spark or SparkSettings()
+            self._start_spark = partial(start_spark, self._spark_settings, self._directory / "spark" / "logs")
             self._spark: Future[SparkSession] | None = None
+            self._own_session: SparkSession | None = None
             if self._settings.eager_spark:
                 # Spark starts while the rest is opened; the first epoch waits for it, not the caller.
                 self._spark = self._start_spark()
@@ -123,9 +125,11 @@ class Database:
                     raise MillstreamError("STORE_FAILED", f"the catalog holds an unknown statement: {text}")
 
     def _session(self) -> SparkSession:
-        if self._spark is None:
-            self._spark = self._start_spark()
-        return self._spark.result()
+        if self._own_session is None:
+            if self._spark is None:
+                self._spark = self._start_spark()
+            self._own_session = new_session(self._spark.result(), self._spark_settings)
+        return self._own_session
 
     # -- statements and queries ----------------------------------------------------------------
 
@@ -230,7 +234,7 @@ class Database:
     def start(self) -> None:
         """Process continuously, in the background."""
         self._check_open()
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive():
             return
         self._failure = None
         self._thread = threading.Thread(target=self._run, name="millstream-epochs", daemon=True)
@@ -303,12 +307,15 @@ class Database:
     def maintain(self) -> None:
         """Apply the retention of every topic and compact the topics of tables now."""
         self._maintained_at = time.monotonic()
+        readers: dict[str, list[StreamEntry]] = {}
         for entry in self._catalog.streams():
-            if not isinstance(entry.options, LogOptions):
-                continue
-            topic = self._log.topic(entry.options.topic or entry.name)
-            topic.retain(keep_from=self._unread_from(entry, topic.start_offsets()))
-            if entry.is_table:
+            if isinstance(entry.options, LogOptions):
+                readers.setdefault(entry.options.topic or entry.name, []).append(entry)
+        for name, entries in readers.items():
+            topic = self._log.topic(name)
+            needed = [self._unread_from(entry, topic.start_offsets()) for entry in entries]
+            topic.retain(keep_from={p: min(offsets[p] for offsets in needed) for p in topic.start_offsets()})
+            if any(entry.is_table for entry in entries):
                 topic.compact()
 
     def _unread_from(self, entry: StreamEntry, start: Mapping[int, int]) -> dict[int, int]:

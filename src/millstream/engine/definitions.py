@@ -90,7 +90,18 @@ class Definitions:
                 position=create.position,
             )
         check_names(create.schema)
-        stream = Stream(create.name, create.schema, create.watermark, create.correction)
+        if create.correction is not None:
+            event_time = create.watermark.column if create.watermark else None
+            if create.correction.column != event_time:
+                raise MillstreamError(
+                    "BAD_CORRECTION",
+                    f"EVENT TIME names {create.correction.column}, WATERMARK FOR names {event_time or 'nothing'}",
+                    hint="correct the column that the watermark is for",
+                    position=create.position,
+                )
+        stream = Stream(
+            create.name, create.schema, create.watermark, create.correction, letters_retain=read.letters_retain
+        )
         return StreamEntry(create, stream, read, self._source(stream, read, create))
 
     def _source(self, stream: Stream, options: StreamOptions, create: CreateStream) -> Source | None:
@@ -98,7 +109,7 @@ class Definitions:
             case SparkOptions():
                 return None
             case SocketOptions():
-                return SocketSource(self._topic(stream, options), stream.schema, options)
+                return SocketSource(self._topic(stream, options), stream.schema, options, self.clock)
             case LogOptions():
                 for key in options.keys:
                     if stream.schema.find(key) is None:
@@ -108,7 +119,7 @@ class Definitions:
                             hint=did_you_mean(key, (n.lower() for n in stream.schema.names())),
                             position=create.position,
                         )
-                return LogSource(self._topic(stream, options), stream.schema, options)
+                return LogSource(self._topic(stream, options), stream.schema, options, self.clock)
             case FilesOptions():
                 return FilesSource(options, self.store.files(stream.name))
             case DatagenOptions():
@@ -147,8 +158,10 @@ class Definitions:
     def open_table(self, create: CreateTable) -> StreamEntry:
         options = TableOptions.read(dict(create.options), create.position)
         check_names(create.schema)
-        stream = Stream(create.name, create.schema, None, None, create.primary_key)
-        return StreamEntry(create, stream, options, LogSource(self._topic(stream, options), stream.schema, options))
+        stream = Stream(create.name, create.schema, None, None, create.primary_key, options.letters_retain)
+        return StreamEntry(
+            create, stream, options, LogSource(self._topic(stream, options), stream.schema, options, self.clock)
+        )
 
     def _exists(self, create: CreateStream | CreateTable | CreateView) -> bool:
         entry = self.catalog.find(create.name)
@@ -214,7 +227,14 @@ class Definitions:
 
         def find(name: str) -> Stream | None:
             entry = self.catalog.find(name)
-            return entry.stream if isinstance(entry, StreamEntry) and not entry.is_table else None
+            if isinstance(entry, ViewEntry) or (isinstance(entry, StreamEntry) and entry.is_table):
+                raise MillstreamError(
+                    "NOT_SUPPORTED",
+                    f"{entry.name} is a {_kind(entry)}: views over tables and views are not supported yet",
+                    hint="a view reads a stream",
+                    position=create.position,
+                )
+            return entry.stream if entry is not None else None
 
         return plan_view(
             replace(create, query=create.query.copy()),

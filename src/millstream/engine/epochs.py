@@ -283,11 +283,9 @@ class EpochLoop:
 
 def split_late(plan: View, rows: pa.Table, before: int) -> tuple[pa.Table, int, list[int]]:
     """Take the panes that no open window holds out of a delta: (the rest, late rows, late panes)."""
-    closes = plan.window is not None and (not isinstance(plan, AggregateView) or plan.windows_close)
-    if not closes or before == BEGINNING or rows.num_rows == 0:
-        return rows, 0, []
     window = plan.window
-    assert window is not None
+    if window is None or not plan.windows_close or before == BEGINNING or rows.num_rows == 0:
+        return rows, 0, []
     panes = rows.column("__pane").to_numpy()
     newest_start = panes if window.is_tumbling else panes - (panes - window.offset) % window.slide
     late = newest_start + window.size + plan.lateness <= before

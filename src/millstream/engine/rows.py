@@ -127,7 +127,7 @@ def _from_arrow(rows: pa.Table, schema: Schema, relation: str) -> pa.Table:
             continue
         array = rows.column(given)
         try:
-            if pa.types.is_timestamp(column.type) and pa.types.is_string(array.type):
+            if pa.types.is_timestamp(column.type) and not pa.types.is_temporal(array.type):
                 arrays.append(_array(array.to_pylist(), column))
             else:
                 arrays.append(array.cast(column.type))

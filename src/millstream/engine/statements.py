@@ -134,7 +134,7 @@ class Statements:
         match show.what:
             case "streams":
                 rows = [self._stream_row(e) for e in catalog.streams() if not e.is_table]
-                return _result(rows, {"name": str, "source": str, "watermark": datetime, "rows_read": int})
+                return _result(rows, {"name": str, "source": str, "watermark": datetime, "position": int})
             case "tables":
                 tables = [e for e in catalog.streams() if e.is_table]
                 rows = [{"name": e.name, "primary_key": ", ".join(e.stream.primary_key)} for e in tables]
@@ -163,7 +163,7 @@ class Statements:
             "name": entry.name,
             "source": entry.options.source,
             "watermark": None if watermark == BEGINNING else to_datetime(watermark),
-            "rows_read": sum(progress.offsets.values()) if progress else 0,
+            "position": sum(progress.offsets.values()) if progress else 0,
         }
 
     def _show_create(self, show: ShowCreate) -> Result:

@@ -28,6 +28,7 @@ _SPARK_NAMES = {
     pa.date32(): "DATE",
     TIMESTAMP: "TIMESTAMP",
 }
+_KEPT_BY_THE_LOG = frozenset({"_raw", "_offset", "_landed_at"})
 _STORE_NAMES = {pa.int32(): "INTEGER", pa.string(): "VARCHAR", pa.binary(): "BLOB"}
 
 
@@ -67,8 +68,8 @@ def check_names(schema: Schema) -> None:
 def check_name(name: str) -> None:
     if not name or any(character in "`\"'\\" or not character.isprintable() for character in name):
         raise MillstreamError("BAD_NAME", f"{name!r} cannot be a name", hint="leave out quotes and backslashes")
-    if name.startswith("__"):
-        raise MillstreamError("RESERVED_NAME", f"{name!r} is reserved: names may not begin with __")
+    if name.startswith("__") or name in _KEPT_BY_THE_LOG:
+        raise MillstreamError("RESERVED_NAME", f"{name!r} is reserved", hint="names may not begin with __")
 
 
 def _field_names(type_: pa.DataType) -> list[str]:

@@ -38,6 +38,8 @@ class Stream:
     watermark: Watermark | None
     correction: ClockCorrection | None
     primary_key: tuple[str, ...] = ()
+    letters_retain: int | None = None
+    """How long late and dead rows are kept, in processing time."""
 
     @property
     def event_time(self) -> str | None:
@@ -105,6 +107,7 @@ class AppendView:
     name: str
     stream: str
     window: Window | None
+    windows_close: bool
     filter: str | None
     columns: tuple[tuple[str, str], ...]
     """(output name, Spark SQL)"""

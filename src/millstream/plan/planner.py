@@ -26,6 +26,11 @@ from millstream.sql.statements import CreateView, Emit, EveryEpoch
 Typer = Callable[[Stream, Sequence[str]], list[pa.DataType]]
 StreamLookup = Callable[[str], Stream | None]
 
+_NOT_YET: dict[type[exp.Expr], str] = {
+    exp.Window: "window functions",
+    exp.Subquery: "subqueries",
+    exp.Select: "subqueries",
+}
 _WINDOW_COLUMNS = ("window_start", "window_end")
 _WINDOW_SQL = {"window_start": "make_timestamp(__ws)", "window_end": "make_timestamp(__ws + {size})"}
 
@@ -79,9 +84,9 @@ class _Planner:
         ):
             if query.args.get(clause):
                 raise self._unsupported(words, query)
-        for node in query.find_all(exp.Subquery, exp.Window, exp.Select):
+        for node in query.find_all(exp.Subquery, exp.Window, exp.Select, exp.UDTF, exp.Explode, exp.Posexplode):
             if node is not query:
-                raise self._unsupported("window functions" if isinstance(node, exp.Window) else "subqueries", node)
+                raise self._unsupported(_NOT_YET.get(type(node), "functions that return several rows"), node)
         return query
 
     def _read_from(self, select: exp.Select) -> None:
@@ -233,7 +238,8 @@ class _Planner:
         return AppendView(
             name=self.create.name,
             stream=self.stream.name,
-            window=self.window if self._windows_close() else None,
+            window=self.window,
+            windows_close=self._windows_close(),
             filter=filter_,
             columns=columns,
             lateness=lateness,

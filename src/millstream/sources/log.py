@@ -6,13 +6,14 @@ executors read the frames themselves.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from millstream.log import Topic
+from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
+from millstream.model.time import Clock, SystemClock
 from millstream.plan.slices import FrameSlice, RowsSlice, align
 from millstream.sources.options import LogOptions
 from millstream.sources.protocol import Cut, Offsets
@@ -26,6 +27,7 @@ class LogSource:
     topic: Topic
     schema: Schema
     options: LogOptions
+    clock: Clock
 
     @property
     def partitions(self) -> int:
@@ -42,6 +44,14 @@ class LogSource:
 
     def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
         ends = self.topic.end_offsets()
+        for partition, offset in offsets.items():
+            if offset > ends.get(partition, 0):
+                raise MillstreamError(
+                    "LOG_BEHIND_STORE",
+                    f"topic {self.topic.name}: offset {offset} of partition {partition} was processed, "
+                    f"but the log ends at {ends.get(partition, 0)}",
+                    hint="the log was replaced by an older copy: restore both together, or recreate the stream",
+                )
         if until is not None:
             ends = {partition: min(end, until.get(partition, 0)) for partition, end in ends.items()}
         starts = {partition: offsets.get(partition, 0) for partition in ends}
@@ -73,7 +83,9 @@ class LogSource:
     def _landed_floor(self) -> int:
         """With the default bound, event time is held against the machine's clock, also where
         processing time is a test's to move."""
-        return 0 if self.options.max_ahead is not None else time.time_ns() // 1_000
+        if self.options.max_ahead is not None or isinstance(self.clock, SystemClock):
+            return 0
+        return SystemClock().now()
 
     def _rows(self, starts: Offsets, stops: Offsets, floor: int) -> RowsSlice | None:
         schema = self.schema.to_arrow()

@@ -18,6 +18,8 @@ class StreamOptions(Options):
     idle_timeout: Duration | None = None
     max_ahead: Duration | None = None
     """How far event time may run ahead of arrival; by default one day ahead of the machine's clock."""
+    letters_retain: Duration | None = 30 * DAY
+    """How long late and dead rows are kept."""
 
 
 class LogOptions(StreamOptions):

@@ -17,6 +17,7 @@ import pyarrow as pa
 from millstream.log import Topic
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
+from millstream.model.time import Clock
 from millstream.sources.log import LogSource
 from millstream.sources.options import SocketOptions
 from millstream.sources.protocol import Cut, Offsets
@@ -28,10 +29,10 @@ _RETRY_SECONDS = 0.5
 class SocketSource:
     """A log source that is fed by a thread."""
 
-    def __init__(self, topic: Topic, schema: Schema, options: SocketOptions) -> None:
+    def __init__(self, topic: Topic, schema: Schema, options: SocketOptions, clock: Clock) -> None:
         self._topic = topic
         self._options = options
-        self._log = LogSource(topic, schema, options)
+        self._log = LogSource(topic, schema, options, clock)
         self._stopping = threading.Event()
         self._server: socket.socket | None = None
         self.failure: MillstreamError | None = None

@@ -10,6 +10,7 @@ stream alone, so that Spark's generated code is compiled once.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -60,7 +61,7 @@ class Decoder:
             case BatchSlice(frame, batch_id):
                 base = self._register(frame, "rows")
                 known = {name.lower() for name in frame.columns}
-                place = ["0 AS __p", f"{batch_id}L AS __o", "CAST(NULL AS BIGINT) AS __landed"]
+                place = ["0 AS __p", f"{batch_id}L AS __o", f"{time.time_ns() // 1_000}L AS __landed"]
                 given = []
                 for column in self.stream.schema.columns:
                     value = f"`{column.name}`" if column.name.lower() in known else "NULL"

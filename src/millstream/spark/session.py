@@ -24,27 +24,29 @@ from pyspark.sql import SparkSession
 
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import SparkSettings
+from millstream.spark.arrow import collect
 
-_CONF = {
-    "spark.app.name": "millstream",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "WARN",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+_LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# What a session can be told while Spark runs.
+_SESSION_CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     # Small jobs: planning adaptively and shuffling widely cost more than they save.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    "spark.sql.legacy.createHiveTableByDefault": "false",
-    "spark.sql.catalogImplementation": "in-memory",
-    # Hadoop's default local file system forks chmod and stat for every file.
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+}
+_CONF = {
+    "spark.app.name": "millstream",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "WARN",
+    "spark.sql.catalogImplementation": "in-memory",
+    # Hadoop's default local file system forks chmod and stat for every file.
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "spark.cleaner.periodicGC.interval": "10min",
     # Epochs are many and short-lived: keep little of their history.
     "spark.ui.retainedJobs": "20",
@@ -104,23 +106,28 @@ _RUNTIME = _Runtime()
 
 
 def start_spark(settings: SparkSettings, log_dir: Path) -> Future[SparkSession]:
-    """Begin to start Spark, or join the session that runs; settings count only for the first caller."""
+    """Begin to start Spark, or join what runs; settings count only for the first caller."""
     _hush()
     if _RUNTIME.future is None:
         active = SparkSession.getActiveSession()
         if active is not None:
-            # A session of the user's own: prepare it as far as a running one can be.
-            for key, value in _CONF.items():
-                if key.startswith("spark.sql.") and not active.conf.isModifiable(key):
-                    continue
-                if key.startswith("spark.sql."):
-                    active.conf.set(key, value)
-            done: Future[SparkSession] = Future()
-            done.set_result(active)
-            _RUNTIME.future = done
+            # A program that has Spark already shares it.
+            _RUNTIME.future = Future()
+            _RUNTIME.future.set_result(active)
         else:
             check_java()
     return _RUNTIME.start(settings, log_dir)
+
+
+def new_session(running: SparkSession, settings: SparkSettings) -> SparkSession:
+    """A session of one database: temporary views and settings of its own, on the same Spark."""
+    session = running.newSession()
+    partitions = max(1, running.sparkContext.defaultParallelism)
+    conf = {**_SESSION_CONF, "spark.sql.shuffle.partitions": str(partitions), **settings.conf}
+    for key, value in conf.items():
+        if key.startswith("spark.sql.") and session.conf.isModifiable(key):
+            session.conf.set(key, value)
+    return session
 
 
 def _hush() -> None:
@@ -132,20 +139,21 @@ def _hush() -> None:
 def _launch(settings: SparkSettings, log_dir: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if settings.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     log_dir.mkdir(parents=True, exist_ok=True)
     log4j = log_dir / "log4j2.properties"
     log4j.write_text(_LOG4J.format(path=log_dir / "spark.log"))
     conf = SparkConf(loadDefaults=True)
-    for key, value in _CONF.items():
+    local = _LOCAL_CONF if settings.master.startswith("local") else {}
+    for key, value in {**_CONF, **local}.items():
         conf.set(key, value)
     conf.set("spark.master", settings.master)
     conf.set("spark.driver.memory", settings.driver_memory)
-    conf.set("spark.sql.shuffle.partitions", str(os.cpu_count() or 2))
     conf.set("spark.sql.warehouse.dir", str(log_dir / "warehouse"))
     conf.set(
         "spark.driver.extraJavaOptions",
-        f"-Dlog4j2.configurationFile=file:{log4j} -Dderby.system.home={log_dir} -XX:+UseParallelGC -Xss4m",
+        f'"-Dlog4j2.configurationFile={log4j.as_uri()}" -XX:+UseParallelGC -Xss4m',
     )
     for key, value in settings.conf.items():
         conf.set(key, value)
@@ -154,10 +162,6 @@ def _launch(settings: SparkSettings, log_dir: Path) -> SparkSession:
         gateway = launch(conf, popen_kwargs={"stdout": out, "stderr": out})
     context = SparkContext(gateway=gateway, conf=conf)
     session = SparkSession(context)
-    _warm_up(session)
+    # Load what the first epoch would otherwise wait for.
+    collect(session.sql("SELECT id % 2 AS k, count(*) AS n, max(id) AS m FROM range(10) GROUP BY 1"))
     return session
-
-
-def _warm_up(session: SparkSession) -> Any:
-    """Load what the first epoch would otherwise wait for."""
-    return session.sql("SELECT id % 2 AS k, count(*) AS n, max(id) AS m FROM range(10) GROUP BY 1").toArrow()

@@ -17,20 +17,11 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView, prefixed
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
+from millstream.store.moment import Moment
 from millstream.store.naming import internal, public, quote
 
 DELTA = "__delta"
 """The name under which the delta of an epoch is registered."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """The epoch a merge belongs to: its number, processing time and the watermarks around it."""
-
-    epoch: int
-    now: int
-    before: int
-    after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +135,7 @@ class LiveAggregate:
             connection.execute(f"INSERT INTO {sql.table} (__fired, __at) VALUES (0, {now})")
             connection.execute(
                 f"INSERT INTO {changes_table(view.name)} "
-                f"SELECT {epoch}, {ADD}, '{self._add_op}', 'early', 0, false, * FROM {public(view.name)}"
+                f"SELECT {epoch}, {ADD}, {now}, '{self._add_op}', 'early', 0, false, * FROM {public(view.name)}"
             )
             connection.execute(f"UPDATE {sql.table} SET __fired = (SELECT count(*) FROM {public(view.name)})")
 
@@ -218,12 +209,12 @@ class LiveAggregate:
             op = "retract" if removes_always else "delete"
             condition = "__shown" if removes_always else "__shown AND NOT __show"
             connection.execute(
-                f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {REMOVE}, '{op}', {tail}, {old} "
+                f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {REMOVE}, {at.now}, '{op}', {tail}, {old} "
                 f"FROM __m WHERE {condition} AND {changed}"
             )
         connection.execute(
-            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {ADD}, '{self._add_op}', {tail}, {new} "
-            f"FROM __m WHERE __show AND {changed}"
+            f"INSERT INTO {changes_table(view.name)} "
+            f"SELECT {at.epoch}, {ADD}, {at.now}, '{self._add_op}', {tail}, {new} FROM __m WHERE __show AND {changed}"
         )
 
     def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
@@ -238,7 +229,7 @@ class LiveAggregate:
         final = "true" if view.windows_close else "false"
         op = "retract" if view.trigger.accumulation == "retracting" else "delete"
         connection.execute(
-            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, '{op}', 'late', __fired, "
+            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, {at.now}, '{op}', 'late', __fired, "
             f"{final}, {', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}"
         )
         connection.execute(f"DELETE FROM {sql.table} WHERE {old}")

@@ -8,8 +8,9 @@ import duckdb
 import pyarrow as pa
 
 from millstream.plan.nodes import AppendView
-from millstream.store.aggregate import DELTA, Moment
+from millstream.store.aggregate import DELTA
 from millstream.store.changelog import ADD, FORGET, changes_table, create_changelog
+from millstream.store.moment import Moment
 from millstream.store.naming import internal, public, quote
 
 
@@ -39,11 +40,12 @@ class Append:
         if delta is not None and delta.num_rows:
             connection.register(DELTA, delta)
             is_open = ""
-            if view.window is not None:
+            if view.window is not None and view.windows_close:
                 is_open = f" WHERE __pane + {view.window.size + view.lateness} > {at.before}"
             connection.execute(f"INSERT INTO {self._rows} SELECT {at.now}, __t, {self._columns} FROM {DELTA}{is_open}")
             connection.execute(
-                f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {ADD}, 'insert', 'early', 0, false, "
+                f"INSERT INTO {changes_table(view.name)} "
+                f"SELECT {at.epoch}, {ADD}, {at.now}, 'insert', 'early', 0, false, "
                 f"{self._columns} FROM {DELTA}{is_open}"
             )
             connection.unregister(DELTA)
@@ -51,7 +53,8 @@ class Append:
             # By event time where there is one; rows without it age by when they came.
             old = f"coalesce(__t <= {at.after - view.retain}, __at <= {at.now - view.retain})"
             connection.execute(
-                f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, 'retract', 'late', 0, true, "
+                f"INSERT INTO {changes_table(view.name)} "
+                f"SELECT {at.epoch}, {FORGET}, {at.now}, 'retract', 'late', 0, true, "
                 f"{self._columns} FROM {self._rows} WHERE {old}"
             )
             connection.execute(f"DELETE FROM {self._rows} WHERE {old}")

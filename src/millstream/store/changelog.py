@@ -9,10 +9,11 @@ import duckdb
 
 from millstream.store.naming import internal, quote
 
-# (column, type); the view's own columns follow.
+# (column, type), `__at` being processing time; the view's own columns follow.
 HEADER = (
     ("__epoch", "BIGINT"),
     ("__seq", "TINYINT"),
+    ("__at", "BIGINT"),
     ("__op", "VARCHAR"),
     ("__pane", "VARCHAR"),
     ("__pane_index", "BIGINT"),
@@ -34,7 +35,7 @@ def create_changelog(connection: duckdb.DuckDBPyConnection, view: str, relation:
 
 def read_changes_sql(view: str, columns: list[str], since: int) -> str:
     """The changelog after an epoch, in order, with its public column names."""
-    header = ", ".join(f"{name} AS {quote(name[2:])}" for name, _ in HEADER if name != "__seq")
+    header = ", ".join(f"{name} AS {quote(name[2:])}" for name, _ in HEADER if name not in ("__seq", "__at"))
     own = ", ".join(quote(column) for column in columns)
     # A view without groups is born with its first row, in epoch 0 of an empty database.
     condition = f"WHERE __epoch > {since}" if since > 0 else ""

@@ -21,13 +21,14 @@ import pyarrow as pa
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
 from millstream.plan.nodes import AggregateView, Stream, View
-from millstream.store.aggregate import LiveAggregate, Moment
+from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
 from millstream.store.changelog import changes_table, read_changes_sql
 from millstream.store.connection import open_database, store_error
-from millstream.store.letters import create_letters, drop_letters, keep_dead, keep_late
+from millstream.store.letters import create_letters, drop_letters, forget_letters, keep_dead, keep_late
+from millstream.store.moment import Moment
 from millstream.store.naming import internal, public, quote
-from millstream.store.protocol import EpochPart, Progress, StreamPart, ViewPart
+from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.triggered import TriggeredAggregate
 
 FORMAT_VERSION = 1
@@ -38,6 +39,7 @@ CREATE TABLE IF NOT EXISTS ms.format (version INTEGER);
 CREATE TABLE IF NOT EXISTS ms.catalog (
     name VARCHAR, kind VARCHAR, statement VARCHAR, created_at BIGINT, ordinal BIGINT);
 CREATE TABLE IF NOT EXISTS ms.progress (name VARCHAR, kind VARCHAR, state VARCHAR);
+CREATE TABLE IF NOT EXISTS ms.cleaned (view VARCHAR, epoch BIGINT);
 CREATE TABLE IF NOT EXISTS ms.files (stream VARCHAR, seq BIGINT, path VARCHAR);
 CREATE TABLE IF NOT EXISTS ms.epochs (
     epoch BIGINT, committed_at BIGINT, rows_in BIGINT, rows_decoded BIGINT, rows_dead BIGINT,
@@ -171,6 +173,7 @@ class DuckDBStore:
         txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.progress WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.files WHERE stream = ?", [name])
+        txn.execute("DELETE FROM ms.cleaned WHERE view = ?", [name])
 
     # -- progress ------------------------------------------------------------------------------
 
@@ -214,11 +217,11 @@ class DuckDBStore:
         with self._transaction() as txn:
             epoch = self._epoch + 1
             for stream in part.streams:
-                self._commit_stream(txn, stream, epoch)
+                self._commit_stream(txn, stream, Moment(epoch, part.now, BEGINNING, stream.progress.watermark))
             for view in part.views:
                 self._commit_view(txn, view, epoch, part)
             self._record(txn, part, epoch)
-            self._clean(txn, [view.view for view in part.views], part.now)
+            self._clean(txn, part)
         self._epoch = epoch
         for stream in part.streams:
             self._note_progress(stream.stream.name, "stream", stream.progress)
@@ -226,7 +229,7 @@ class DuckDBStore:
             self._note_progress(view.view.name, "view", view.catching_up)
         return epoch
 
-    def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, epoch: int) -> None:
+    def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, at: Moment) -> None:
         stream = part.stream
         self._save_progress(txn, stream.name, "stream", part.progress)
         if part.files:
@@ -235,7 +238,7 @@ class DuckDBStore:
                 [[stream.name, seq, path] for seq, path in part.files],
             )
         if part.dead_rows is not None:
-            keep_dead(txn, stream, None, epoch, part.dead_rows)
+            keep_dead(txn, stream, None, at, part.dead_rows)
         if part.table_rows is not None and part.table_rows.num_rows:
             columns = stream.schema.names()
             table = internal(stream.name, "table")
@@ -254,9 +257,9 @@ class DuckDBStore:
         maintainer(part.view).merge(txn, part.delta, moment)
         stream = next((s.stream for s in whole.streams if s.stream.name == part.view.stream), None)
         if stream is not None and part.late_rows is not None:
-            keep_late(txn, stream, part.view.name, epoch, part.late_rows)
+            keep_late(txn, stream, part.view.name, moment, part.late_rows)
         if stream is not None and part.failed_rows is not None:
-            keep_dead(txn, stream, part.view.name, epoch, part.failed_rows)
+            keep_dead(txn, stream, part.view.name, moment, part.failed_rows)
         self._save_progress(txn, part.view.name, "view", part.catching_up)
 
     def _record(self, txn: duckdb.DuckDBPyConnection, part: EpochPart, epoch: int) -> None:
@@ -281,20 +284,23 @@ class DuckDBStore:
             ],
         )
 
-    def _clean(self, txn: duckdb.DuckDBPyConnection, views: Sequence[View], now: int) -> None:
-        """Remove changelog rows and epoch records that are older than they are kept."""
+    def _clean(self, txn: duckdb.DuckDBPyConnection, part: EpochPart) -> None:
+        """Remove changelog rows, letters and epoch records that are older than they are kept."""
+        now = part.now
         if self._cleaned_at is not None and now - self._cleaned_at < _CLEAN_EVERY:
             return
         self._cleaned_at = now
-        for view in views:
-            if view.changelog_retain is not None:
-                row = _one(
-                    txn.execute(
-                        "SELECT max(epoch) FROM ms.epochs WHERE committed_at <= ?", [now - view.changelog_retain]
-                    )
-                )
-                if row and row[0] is not None:
-                    txn.execute(f"DELETE FROM {changes_table(view.name)} WHERE __epoch <= {row[0]}")
+        for view in (v.view for v in part.views):
+            if view.changelog_retain is None:
+                continue
+            old = f"{changes_table(view.name)} WHERE __at <= {now - view.changelog_retain}"
+            newest = _one(txn.execute(f"SELECT max(__epoch) FROM {old}"))
+            if newest is not None and newest[0] is not None:
+                txn.execute(f"DELETE FROM {old}")
+                txn.execute("DELETE FROM ms.cleaned WHERE view = ?", [view.name])
+                txn.execute("INSERT INTO ms.cleaned VALUES (?, ?)", [view.name, newest[0]])
+        for stream in part.streams:
+            forget_letters(txn, stream.stream, now)
         txn.execute("DELETE FROM ms.epochs WHERE committed_at <= ?", [now - _EPOCH_RETAIN])
 
     def next_due_at(self, views: Sequence[View]) -> int | None:
@@ -323,6 +329,15 @@ class DuckDBStore:
         return self.query(f"SELECT * FROM {public(relation)} LIMIT 0").schema
 
     def changes(self, view: str, since: int) -> pa.Table:
+        """The changelog after an epoch; 0 means all that is kept."""
+        cleaned = _one(self.cursor().execute("SELECT epoch FROM ms.cleaned WHERE view = ?", [view]))
+        if cleaned is not None and 0 < since < cleaned[0]:
+            raise MillstreamError(
+                "CHANGELOG_GONE",
+                f"the changelog of {view} is kept from epoch {cleaned[0] + 1} on",
+                detail=f"epoch {since + 1} was asked for",
+                hint="read the view itself and go on from the present; changelog_retain says how long changes are kept",
+            )
         return self.query(read_changes_sql(view, self.columns(view).names, since))
 
 

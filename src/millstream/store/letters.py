@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from millstream.model.schema import store_type
 from millstream.plan.nodes import Stream
+from millstream.store.moment import Moment
 from millstream.store.naming import internal, literal, public, quote
 
 _ROWS = "__letters"
@@ -17,7 +18,7 @@ def create_letters(connection: duckdb.DuckDBPyConnection, stream: Stream) -> Non
     for kind, extra in (("late", ""), ("dead", "__reason VARCHAR, __raw VARCHAR, ")):
         table = internal(stream.name, kind)
         connection.execute(
-            f"CREATE TABLE {table} (__epoch BIGINT, __view VARCHAR, __p INTEGER, __o BIGINT, {extra}{own})"
+            f"CREATE TABLE {table} (__epoch BIGINT, __at BIGINT, __view VARCHAR, __p INTEGER, __o BIGINT, {extra}{own})"
         )
         reason = "__reason AS reason, __raw AS raw, " if kind == "dead" else ""
         columns = ", ".join(quote(name) for name in stream.schema.names())
@@ -33,23 +34,38 @@ def drop_letters(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
         connection.execute(f"DROP TABLE IF EXISTS {internal(stream, kind)}")
 
 
-def keep_late(connection: duckdb.DuckDBPyConnection, stream: Stream, view: str, epoch: int, rows: pa.Table) -> None:
-    columns = ", ".join(quote(name) for name in stream.schema.names())
-    connection.register(_ROWS, rows)
-    connection.execute(
-        f"INSERT INTO {internal(stream.name, 'late')} SELECT {epoch}, {literal(view)}, __p, __o, {columns} FROM {_ROWS}"
-    )
-    connection.unregister(_ROWS)
+def keep_late(connection: duckdb.DuckDBPyConnection, stream: Stream, view: str, at: Moment, rows: pa.Table) -> None:
+    _keep(connection, stream, "late", view, at, "", rows)
 
 
 def keep_dead(
-    connection: duckdb.DuckDBPyConnection, stream: Stream, view: str | None, epoch: int, rows: pa.Table
+    connection: duckdb.DuckDBPyConnection, stream: Stream, view: str | None, at: Moment, rows: pa.Table
+) -> None:
+    """Keep rows that could not be decoded or, for a view, computed."""
+    _keep(connection, stream, "dead", view, at, "__reason, __raw, ", rows)
+
+
+def _keep(
+    connection: duckdb.DuckDBPyConnection,
+    stream: Stream,
+    kind: str,
+    view: str | None,
+    at: Moment,
+    extra: str,
+    rows: pa.Table,
 ) -> None:
     columns = ", ".join(quote(name) for name in stream.schema.names())
     of_view = "NULL" if view is None else literal(view)
     connection.register(_ROWS, rows)
     connection.execute(
-        f"INSERT INTO {internal(stream.name, 'dead')} "
-        f"SELECT {epoch}, {of_view}, __p, __o, __reason, __raw, {columns} FROM {_ROWS}"
+        f"INSERT INTO {internal(stream.name, kind)} "
+        f"SELECT {at.epoch}, {at.now}, {of_view}, __p, __o, {extra}{columns} FROM {_ROWS}"
     )
     connection.unregister(_ROWS)
+
+
+def forget_letters(connection: duckdb.DuckDBPyConnection, stream: Stream, now: int) -> None:
+    """Drop letters that are older than the stream keeps them."""
+    if stream.letters_retain is not None:
+        for kind in ("late", "dead"):
+            connection.execute(f"DELETE FROM {internal(stream.name, kind)} WHERE __at <= {now - stream.letters_retain}")

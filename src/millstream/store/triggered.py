@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView
 from millstream.sql.statements import EveryEpoch, EveryInterval, EveryRows, Rate
-from millstream.store.aggregate import DELTA, Moment, StateSQL, create_state
+from millstream.store.aggregate import DELTA, StateSQL, create_state
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
+from millstream.store.moment import Moment
 from millstream.store.naming import internal, public, quote
 
 
@@ -164,12 +165,14 @@ class TriggeredAggregate:
         else:
             op, condition = ("retract", "__shown") if self._retracting else ("delete", "__shown AND NOT __show")
             connection.execute(
-                f"INSERT INTO {changes} SELECT {at.epoch}, {REMOVE}, '{op}', {tail}, {old} FROM __f WHERE {condition}"
+                f"INSERT INTO {changes} "
+                f"SELECT {at.epoch}, {REMOVE}, {at.now}, '{op}', {tail}, {old} FROM __f WHERE {condition}"
             )
         op = "insert" if self._discarding or self._retracting else "upsert"
         order = "ORDER BY __ws, __rid" if view.window is not None else "ORDER BY __rid"
         connection.execute(
-            f"INSERT INTO {changes} SELECT {at.epoch}, {ADD}, '{op}', {tail}, {new} FROM __f WHERE __show {order}"
+            f"INSERT INTO {changes} "
+            f"SELECT {at.epoch}, {ADD}, {at.now}, '{op}', {tail}, {new} FROM __f WHERE __show {order}"
         )
 
     def _close(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
@@ -197,7 +200,9 @@ class TriggeredAggregate:
         else:
             old = f"__at <= {at.now - view.retain}"
         op = "retract" if self._retracting or self._discarding else "delete"
-        insert = f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, '{op}', 'late', 0, true, "
+        insert = (
+            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, {at.now}, '{op}', 'late', 0, true, "
+        )
         connection.execute(f"{insert}{own} FROM {self._rows} WHERE {old}")
         connection.execute(f"DELETE FROM {self._rows} WHERE {old}")
         if not view.windows_close:

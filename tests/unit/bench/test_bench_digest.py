@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import duckdb
 import pytest
+
 from bench.digest import digest
 
 RIGHT = "(VALUES (1, 0, 2, 30, 20), (2, 0, 1, 5, 5)) t(auction, window_start, n, total, top)"

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from bench.outcome import Check, Figure, Section, Target
 from bench.report import plot, write_json
 
