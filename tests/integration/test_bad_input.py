@@ -73,6 +73,7 @@ def check_accounts(db: ms.Database) -> None:
         (b'"text"', "malformed"),
         (b"null", "malformed"),
         (b"   ", "malformed"),
+        (b'{"id": 2, "ts": "2024-03-01 12:00:00"}{"id": 3, "ts": "2024-03-01 12:00:00"}', "malformed"),
         (b'{"id": 2, "ts": "2024-03-01 12:00:00"} trailing', "malformed"),
         (b'{"id": "two", "ts": "2024-03-01 12:00:00"}', "malformed"),
         (b'{"id": 2.5, "ts": "2024-03-01 12:00:00"}', "malformed"),
@@ -215,7 +216,7 @@ def test_timestamps_far_in_the_past(connect: Connect) -> None:
         "CREATE MATERIALIZED VIEW counts AS SELECT window_start, count(*) AS n "
         "FROM HOP(s, ts, INTERVAL 10 SECONDS, INTERVAL 20 SECONDS) GROUP BY window_start"
     )
-    times = [datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59), datetime(1970, 1, 1)]
+    times = [datetime(1815, 6, 18), datetime(1969, 12, 31, 23, 59, 59), datetime(1970, 1, 1)]
     db.insert("s", [{**GOOD, "id": n, "ts": ts} for n, ts in enumerate(times)])
     db.drain()
     assert ids(db) == [0, 1, 2]
@@ -225,11 +226,28 @@ def test_timestamps_far_in_the_past(connect: Connect) -> None:
     assert starts[datetime(1969, 12, 31, 23, 59, 40)] == 1
     assert sum(starts.values()) == 6
     # The next epoch has a watermark: what is that old is late for windows, and kept.
-    db.insert("s", [{**GOOD, "id": 9, "ts": datetime(1, 1, 1)}])
+    db.insert("s", [{**GOOD, "id": 9, "ts": datetime(1815, 6, 18)}])
     db.drain()
     (late,) = db.query("SELECT * FROM s__late").rows()
     assert late["id"] == 9
     assert late["_view"] == "counts"
+    check_accounts(db)
+
+
+@pytest.mark.parametrize("at", [datetime(1, 1, 1), datetime.max], ids=str)
+def test_a_time_at_the_edge_of_the_calendar(connect: Connect, at: datetime) -> None:
+    """Whatever becomes of the row, the view stays readable and the other rows count."""
+    db = connect()
+    create(db, " WITH (max_ahead = '10000000 days')")
+    db.sql(
+        "CREATE MATERIALIZED VIEW counts AS SELECT window_start, window_end, count(*) AS n "
+        "FROM HOP(s, ts, INTERVAL 10 SECONDS, INTERVAL 20 SECONDS) GROUP BY window_start, window_end"
+    )
+    db.insert("s", [{**GOOD, "id": 1}, {**GOOD, "id": 2, "ts": at}])
+    db.drain()
+    assert 1 in ids(db)
+    good = [row for row in db.query("SELECT * FROM counts").rows() if row["window_start"].year == 2024]
+    assert sum(row["n"] for row in good) == 2
     check_accounts(db)
 
 

@@ -6,10 +6,11 @@ has typed it. Then it is created in the store in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from millstream.engine.catalog import Catalog, Entry, StreamEntry, ViewEntry
@@ -51,6 +52,7 @@ class Definitions:
     clock: Clock
     spark: Callable[[], SparkSession]
     directory: Path
+    _known_types: dict[tuple[Stream, str], pa.DataType] = field(default_factory=dict)
 
     # -- streams and tables --------------------------------------------------------------------
 
@@ -239,8 +241,15 @@ class Definitions:
         return plan_view(
             replace(create, query=create.query.copy()),
             find,
-            lambda stream, sqls: expression_types(self.spark(), stream, sqls),
+            self._types,
         )
+
+    def _types(self, stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:
+        """The types of expressions; Spark is asked once for each."""
+        new = [sql for sql in dict.fromkeys(sqls) if (stream, sql) not in self._known_types]
+        for sql, type_ in zip(new, expression_types(self.spark(), stream, new), strict=True):
+            self._known_types[stream, sql] = type_
+        return [self._known_types[stream, sql] for sql in sqls]
 
     # -- dropping ------------------------------------------------------------------------------
 

@@ -236,13 +236,13 @@ def expression_types(spark: SparkSession, stream: Stream, sqls: Sequence[str]) -
     if not sqls:
         return []
     columns = ", ".join(f"{sql} AS c{index}" for index, sql in enumerate(sqls))
-    rows = f"(SELECT *, CAST(NULL AS BIGINT) AS __wt FROM {Decoder(stream, None).empty(spark)})"
+    rows = f"(SELECT *, CAST(NULL AS BIGINT) AS __wt FROM {Decoder(stream, None).empty()})"
     return list(_analyse(spark, f"SELECT {columns} FROM {rows}").types)
 
 
 def delta_schema(spark: SparkSession, stream: Stream, view: View) -> pa.Schema:
     """The Arrow schema of a view's delta."""
-    return _analyse(spark, delta_sql(view, stream, Decoder(stream, None).empty(spark)))
+    return _analyse(spark, delta_sql(view, stream, Decoder(stream, None).empty()))
 
 
 def _analyse(spark: SparkSession, sql: str) -> pa.Schema:

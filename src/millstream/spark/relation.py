@@ -68,10 +68,11 @@ class Decoder:
                     given.append(f"CAST({value} AS {spark_type(column.type)}) AS `{column.name}`")
                 return self._typed(f"(SELECT {', '.join([*given, *place])} FROM {base})")
 
-    def empty(self, spark: SparkSession) -> str:
+    def empty(self) -> str:
         """The relation without rows, for asking Spark about types."""
-        rows = spark.createDataFrame([], f"{self._ddl()}, {_PLACE}")
-        return self._typed(self._register(rows, "types"))
+        columns = [f"CAST(NULL AS {spark_type(c.type)}) AS `{c.name}`" for c in self.stream.schema.columns]
+        place = ["CAST(NULL AS INT) AS __p", "CAST(NULL AS BIGINT) AS __o", "CAST(NULL AS BIGINT) AS __landed"]
+        return self._typed(f"(SELECT {', '.join([*columns, *place])})")
 
     def _register(self, frame: DataFrame, part: str) -> str:
         name = f"__ms_{self.stream.name}_{part}"

@@ -25,6 +25,8 @@ def open_database(path: Path, memory: str) -> duckdb.DuckDBPyConnection:
     try:
         connection = duckdb.connect(str(path))
     except duckdb.IOException as error:
+        if _is_full(error):
+            raise store_error(error) from None
         raise MillstreamError(
             "STORE_UNAVAILABLE",
             "the store cannot be opened",
@@ -49,13 +51,17 @@ def open_database(path: Path, memory: str) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def _is_full(error: duckdb.Error) -> bool:
+    return any(sign.lower() in str(error).lower() for sign in _FULL)
+
+
 def store_error(error: duckdb.Error) -> MillstreamError:
     """The store's error in our words."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     text = re.sub(r"^(?:[A-Z]\w+ )+Error: ", "", text)
     if isinstance(error, duckdb.BinderException | duckdb.ConversionException | duckdb.OutOfRangeException):
         return MillstreamError("INVALID_QUERY", text[:1].lower() + text[1:])
-    if any(sign.lower() in str(error).lower() for sign in _FULL):
+    if _is_full(error):
         return MillstreamError(
             "DISK_FULL",
             "the store could not write: the disk is full",
