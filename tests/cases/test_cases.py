@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from .harness import Case, CaseError, Driver, Runner, parse_case, read_case
 
 CASES = [read_case(path) for path in sorted(Path(__file__).parent.rglob("*.slt"))]

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import sys
+import threading
 import traceback
 import warnings
 from pathlib import Path
@@ -84,3 +85,12 @@ def quiet(*, debug: bool) -> None:
         level=logging.WARNING, handlers=handlers, format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
     )
     logging.captureWarnings(True)
+    if not debug:
+        # What Python itself would print about threads and finalizers.
+        threading.excepthook = lambda hook: _log_exception(hook.exc_value)
+        sys.unraisablehook = lambda hook: _log_exception(hook.exc_value)
+
+
+def _log_exception(error: BaseException | None) -> None:
+    trace = "".join(traceback.format_exception(error)) if error is not None else "unknown"
+    logging.getLogger("millstream.cli").warning("exception outside of a command\n%s", trace)

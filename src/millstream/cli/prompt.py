@@ -82,9 +82,15 @@ class Prompt:
             multiline=True,
             prompt_continuation=lambda width, line, wrapped: "…".rjust(width - 1) + " ",
             key_bindings=_bindings(),
-            bottom_toolbar=lambda: f" {progress_line(progress_of(db))} ",
+            bottom_toolbar=self._toolbar,
             refresh_interval=1.0,
         )
+
+    def _toolbar(self) -> str:
+        try:
+            return f" {progress_line(progress_of(self._db))} "
+        except MillstreamError as error:
+            return f" {error.message} "
 
     def run(self) -> None:
         while True:

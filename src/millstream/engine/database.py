@@ -70,7 +70,12 @@ class Database:
         self._directory = directory.absolute()
         self._clock = clock or SystemClock()
         self._settings = settings or EngineSettings()
-        self._directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise MillstreamError(
+                "BAD_PATH", f"{directory} cannot be a data directory", detail=error.strerror, hint="pass a directory"
+            ) from None
         self._lock_file = _lock(self._directory)
         self._open = True
         try:

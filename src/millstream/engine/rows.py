@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pandas as pd
 import pyarrow as pa
@@ -30,7 +30,9 @@ def to_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
         return _from_arrow(rows, schema, relation)
     if isinstance(rows, dict | str):
         raise MillstreamError("BAD_ROWS", "expected a list of rows, got a single one", hint="write [row]")
-    return _from_dicts(list(rows), schema, relation)
+    if not isinstance(rows, Iterable):
+        raise MillstreamError("BAD_ROWS", f"expected a list of rows, got {type(rows).__name__}")
+    return _from_dicts(list(cast("Iterable[dict[str, Any]]", rows)), schema, relation)
 
 
 def _from_dicts(rows: list[dict[str, Any]], schema: Schema, relation: str) -> pa.Table:
@@ -56,8 +58,8 @@ def _array(values: list[Any], column: Column) -> pa.Array:
             values = [date.fromisoformat(value) if isinstance(value, str) else value for value in values]
         if pa.types.is_decimal(column.type):
             values = [_decimal(value) for value in values]
-        if pa.types.is_integer(column.type) and any(isinstance(value, bool) for value in values):
-            raise pa.ArrowInvalid("a boolean is not a number")
+        if pa.types.is_integer(column.type) and any(not _is_whole(value) for value in values):
+            raise pa.ArrowInvalid("not a whole number")
         return pa.array(values, column.type)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         number, value = next(
@@ -71,7 +73,7 @@ def _fits(value: Any, column: Column) -> bool:
         if pa.types.is_timestamp(column.type):
             _instant(value)
         else:
-            if pa.types.is_integer(column.type) and isinstance(value, bool):
+            if pa.types.is_integer(column.type) and not _is_whole(value):
                 return False
             if pa.types.is_decimal(column.type):
                 value = _decimal(value)
@@ -81,6 +83,11 @@ def _fits(value: Any, column: Column) -> bool:
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         return False
     return True
+
+
+def _is_whole(value: Any) -> bool:
+    """Arrow would take True for 1 and cut off fractions."""
+    return not isinstance(value, bool) and (not isinstance(value, float) or value.is_integer())
 
 
 def _decimal(value: Any) -> Any:

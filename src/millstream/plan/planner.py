@@ -17,7 +17,7 @@ from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import check_name, spark_type
 from millstream.model.settings import ViewOptions
 from millstream.plan.aggregates import AGGREGATES, Accumulator, Argument, aggregate_name
-from millstream.plan.nodes import AggregateView, AppendView, Kept, Key, Output, Stream, Trigger, View, fill
+from millstream.plan.nodes import USED, AggregateView, AppendView, Kept, Key, Output, Stream, Trigger, View, fill
 from millstream.plan.windows import Window
 from millstream.sql import position_of, read_window_call
 from millstream.sql.dialect import StreamSQL
@@ -431,21 +431,23 @@ class _Planner:
         expected = 2 if name in ("min_by", "max_by") else 1
         if len(nodes) < expected or (len(nodes) > expected and not name.startswith("count")):
             raise self._error("BAD_ARGUMENTS", f"{name} takes {expected} argument(s)", at)
-        typed = self._typed([self._row_sql(node) for node in nodes])
-        arguments = tuple(
-            Argument(sql, type_, _is_simple(node)) for node, (sql, type_) in zip(nodes, typed, strict=True)
-        )
         filter_sql = None
         if filter_ is not None:
             self._check_columns(filter_, ())
             filter_sql = self._row_sql(filter_)
             self._check(filter_sql)
-        for argument in arguments:
-            if not argument.simple:
-                guard = f"IF(coalesce({filter_sql}, false), {argument.sql}, NULL)"
-                self._check(argument.sql if filter_sql is None else guard)
+        arguments = []
+        for node, (sql, type_) in zip(nodes, self._typed([self._row_sql(node) for node in nodes]), strict=True):
+            if not _is_simple(node):
+                if filter_sql is not None:
+                    sql = f"IF(coalesce({filter_sql}, false), {sql}, NULL)"
+                self._check(sql)
+                # Inside the argument, because Spark may compute one that several aggregates share
+                # before it looks at their FILTER clauses.
+                sql = f"IF(__class = {USED}, {sql}, NULL)"
+            arguments.append(Argument(sql, type_, _is_simple(node)))
         try:
-            aggregate = builder(arguments)
+            aggregate = builder(tuple(arguments))
         except MillstreamError as error:
             raise self._error(error.code, error.message, at, hint=error.hint) from None
         columns = tuple(self._keep(accumulator, filter_sql) for accumulator in aggregate.accumulators)

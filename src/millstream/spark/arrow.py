@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import DataFrame
 
 from millstream.model.schema import TIMESTAMP
@@ -17,7 +20,20 @@ def collect(frame: DataFrame) -> pa.Table:
     structs that are NULL themselves, and asks the JVM for settings and the schema on the way.
     """
     source: Any = frame
-    return pa.Table.from_batches(source._collect_as_arrow(empty_list_if_zero_records=False))
+    try:
+        return pa.Table.from_batches(source._collect_as_arrow(empty_list_if_zero_records=False))
+    except Py4JJavaError as error:
+        raise _known_exception(error) from None
+
+
+def _known_exception(error: Py4JJavaError) -> PySparkException:
+    """A failure that PySpark passes on as it came from the JVM, as the error Spark itself names in it."""
+    chain = [error.java_exception]
+    while (cause := chain[-1].getCause()) is not None and len(chain) < 20:
+        chain.append(cause)
+    named = [java for java in chain if str(java.getMessage() or "").startswith("[")]
+    converted: PySparkException = convert_exception(named[0] if named else chain[-1])
+    return converted
 
 
 def flatten(column: pa.ChunkedArray) -> pa.Table:

@@ -11,8 +11,9 @@ stream alone, so that Spark's generated code is compiled once.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -20,12 +21,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from millstream.log import read_frame
 from millstream.model.schema import spark_type
-from millstream.model.time import format_duration
+from millstream.model.time import format_duration, to_micros
 from millstream.plan.nodes import Stream
 from millstream.plan.slices import BatchSlice, FileSlice, FrameSlice, GeneratedSlice, RowsSlice, Slice, align
 from millstream.spark.arrow import zoned
 
 _PLACE = "__p INT, __o BIGINT, __landed BIGINT"
+# A row of a file arrived when the file was last written. (Metadata is not visible through a view.)
+_LANDED = "unix_micros(_metadata.file_modification_time) AS __landed"
+# Instants outside of these are no times of anything, and windows around them would leave the calendar.
+_OLDEST = to_micros(datetime(1000, 1, 1))
+_NEWEST = to_micros(datetime(9000, 1, 1))
 _NULL_TEXT = "CAST(NULL AS STRING)"
 
 
@@ -82,40 +88,55 @@ class Decoder:
     def _typed(self, rows: str) -> str:
         return self._judge(rows, None, _NULL_TEXT)
 
-    def _lines(self, lines: str, format_: str, typed: str = "false") -> str:
+    def _lines(self, lines: str, format_: str, typed: str = "false", options: Sequence[tuple[str, str]] = ()) -> str:
         """Lines parsed by Spark; what is not even text is not parsed. Rows that are `typed` pass as they are."""
         text = "CAST(__raw AS STRING)"
-        schema = self._ddl() + ", __corrupt STRING"
-        options = "map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '__corrupt')"
-        parse = "from_json" if format_ == "json" else "from_csv"
-        row = f"{parse}(IF(is_valid_utf8({text}), {text}, NULL), '{schema}', {options})"
+        is_text = f"is_valid_utf8({text})"
+        settings = ", ".join(f"'{key}', '{value}'" for key, value in (("mode", "PERMISSIVE"), *options))
+        if format_ == "json":
+            # As an array of one: Spark would otherwise overlook whatever follows the first value.
+            fields = ", ".join(f"`{c.name}`: {spark_type(c.type)}" for c in self.stream.schema.columns)
+            one = f"concat('[', {text}, ']')"
+            rows = f"from_json(IF({is_text}, {one}, NULL), 'ARRAY<STRUCT<{fields}>>', map({settings}))"
+            parsed = f"{rows} AS __rows"
+            row, broken = "get(__rows, 0)", "__rows IS NULL OR size(__rows) <> 1 OR get(__rows, 0) IS NULL"
+        else:
+            schema = f"{self._ddl()}, __corrupt STRING"
+            settings += ", 'columnNameOfCorruptRecord', '__corrupt'"
+            parsed = f"from_csv(IF({is_text}, {text}, NULL), '{schema}', map({settings})) AS __row"
+            row, broken = "__row", "__row IS NULL OR __row.__corrupt IS NOT NULL"
         names = self.stream.schema.names()
-        columns = [f"__row.`{name}` AS `{name}`" for name in names]
-        carried = [f"make_valid_utf8({text}) AS __raw", f"is_valid_utf8({text}) AS __is_text", f"{row} AS __row"]
+        columns = [f"{row}.`{name}` AS `{name}`" for name in names]
+        carried = [f"make_valid_utf8({text}) AS __raw", f"{is_text} AS __is_text", parsed]
         if typed != "false":
-            columns = [f"IF({typed}, `{name}`, __row.`{name}`) AS `{name}`" for name in names]
+            columns = [f"IF({typed}, `{name}`, {row}.`{name}`) AS `{name}`" for name in names]
             carried += [typed, *(f"`{name}`" for name in names)]
-        parsed = f"(SELECT {', '.join(carried)}, __p, __o, __landed FROM {lines})"
+        inner = f"(SELECT {', '.join(carried)}, __p, __o, __landed FROM {lines})"
         malformed = (
             f"CASE WHEN {typed} THEN NULL WHEN NOT __is_text THEN 'invalid UTF-8' "
-            f"WHEN __row IS NULL OR __row.__corrupt IS NOT NULL THEN 'malformed {format_}' END"
+            f"WHEN {broken} THEN 'malformed {format_}' END"
         )
-        flat = f"(SELECT {', '.join(columns)}, {malformed} AS __malformed, __raw, __p, __o, __landed FROM {parsed})"
+        flat = f"(SELECT {', '.join(columns)}, {malformed} AS __malformed, __raw, __p, __o, __landed FROM {inner})"
         return self._judge(flat, "__malformed", "__raw")
 
     def _files(self, spark: SparkSession, slice_: FileSlice) -> str:
         reader = spark.read.options(**dict(slice_.options))
         paths = list(slice_.paths)
         place = f"0 AS __p, {slice_.first}L AS __o"
+        if slice_.format == "json":
+            lines = reader.text(paths).selectExpr("CAST(value AS BINARY) AS __raw", "value", _LANDED)
+            base = self._register(lines, "rows")
+            return self._lines(
+                f"(SELECT *, {place} FROM {base} WHERE trim(value) <> '')", "json", options=slice_.options
+            )
         if slice_.format == "parquet":
-            base = self._register(_with_landing(reader.schema(self._ddl()).parquet(*paths)), "rows")
+            base = self._register(reader.schema(self._ddl()).parquet(*paths).selectExpr("*", _LANDED), "rows")
             return self._typed(f"(SELECT *, {place} FROM {base})")
         reader = reader.schema(self._ddl() + ", __corrupt STRING")
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "__corrupt")
-        rows = reader.json(paths) if slice_.format == "json" else reader.csv(paths)
-        base = self._register(_with_landing(rows), "rows")
-        malformed = f"IF(__corrupt IS NOT NULL, 'malformed {slice_.format}', NULL)"
-        return self._judge(f"(SELECT *, {place} FROM {base})", malformed, "__corrupt")
+        base = self._register(reader.csv(paths).selectExpr("*", _LANDED), "rows")
+        malformed = "IF(__corrupt IS NOT NULL, 'malformed csv', NULL)"
+        return self._judge(f"(SELECT *, {place} FROM {base})", malformed, "make_valid_utf8(__corrupt)")
 
     def _frames(self, spark: SparkSession, slice_: FrameSlice) -> str:
         """Executors read the frames themselves."""
@@ -143,6 +164,10 @@ class Decoder:
         reasons = [f"WHEN {malformed} IS NOT NULL THEN {malformed}"] if malformed else []
         if stream.event_time is not None:
             reasons.append(f"WHEN {event_time} IS NULL THEN 'event time {stream.event_time} is NULL'")
+            reasons.append(
+                f"WHEN {event_time} NOT BETWEEN {_OLDEST}L AND {_NEWEST}L "
+                f"THEN 'event time {stream.event_time} is out of range'"
+            )
             if self.max_ahead is not None:
                 bound = f"event time {stream.event_time} runs more than {format_duration(self.max_ahead)} ahead"
                 reasons.append(f"WHEN {event_time} > __landed + {self.max_ahead}L THEN '{bound}'")
@@ -165,11 +190,6 @@ class Decoder:
 
     def _ddl(self) -> str:
         return ", ".join(f"`{c.name}` {spark_type(c.type)}" for c in self.stream.schema.columns)
-
-
-def _with_landing(files: DataFrame) -> DataFrame:
-    """A row of a file arrived when the file was last written. (Metadata is not visible through a view.)"""
-    return files.selectExpr("*", "unix_micros(_metadata.file_modification_time) AS __landed")
 
 
 def _union(parts: list[str]) -> str:

@@ -34,6 +34,8 @@ _SESSION_CONF = {
     # Small jobs: planning adaptively and shuffling widely cost more than they save.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # A field of the wrong type makes the line malformed, not the field NULL.
+    "spark.sql.json.enablePartialResults": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"

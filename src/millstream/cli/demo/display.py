@@ -20,7 +20,7 @@ from millstream.cli.demo.proof import Comparison
 from millstream.cli.demo.watch import Correction
 
 Row = dict[str, Any]
-_BAR = 16
+_BAR = 8  # what 80 columns leave
 _LANGUAGES = ("en", "es", "pt", "ja", "de", "hi")
 
 
@@ -59,7 +59,7 @@ class Summary:
 
 
 def picture(frame: Frame) -> RenderableType:
-    """The whole screen: 24 lines, at least 80 columns."""
+    """The whole screen: 20 lines, 80 columns or more."""
     top = Table.grid(expand=True, padding=(0, 1, 0, 0))
     top.add_column(ratio=11)
     top.add_column(ratio=9)
@@ -82,13 +82,14 @@ def line(frame: Frame) -> str:
 
 
 def _header(frame: Frame) -> Text:
-    of = f" of {frame.total:.0f} s" if frame.total is not None else " · Ctrl-C ends"
+    goal = f"of {frame.total:.0f} s" if frame.total is not None else "s, until Ctrl-C"
     watermark = frame.watermark.strftime("%H:%M:%S") if frame.watermark else "-"
     return Text.assemble(
         (" millstream demo ", "bold reverse"),
-        f"  {frame.elapsed:.0f}{of if frame.total is not None else ' s' + of}   ",
-        ("epoch ", "dim"),
-        (f"{frame.epoch}", "bold"),
+        f"  {frame.elapsed:.0f} {goal}",
+        ("   a social feed, ten times as fast as life\n", "dim"),
+        (" epoch ", "dim"),
+        (f"{frame.epoch:,}", "bold"),
         ("  posts ", "dim"),
         (f"{frame.posts:,}", "bold"),
         ("  per second ", "dim"),
@@ -135,11 +136,11 @@ def _corrections(frame: Frame) -> Panel:
     table = _grid(("", "left"), ("", "left"), ("", "right"))
     for correction in reversed(frame.corrections):
         table.add_row(
-            Text(f"{correction.window_start:%H:%M:%S}", style="dim"),
+            Text(f"{correction.window_start:%M:%S}", style="dim"),
             Text(correction.topic),
             Text.assemble((f"{correction.before:,}", "red strike"), " → ", (f"{correction.after:,}", "green")),
         )
-    title = f"taken back: {frame.retracted:,}, {frame.late_corrections:,} by late posts"
+    title = f"taken back: {frame.retracted:,}, late: {frame.late_corrections:,}"
     return _panel(table, title, 8)
 
 
@@ -174,11 +175,11 @@ def report(comparisons: Sequence[Comparison], summary: Summary) -> RenderableTyp
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("equal")
     for comparison in comparisons:
-        verdict = (
-            Text("yes", "bold green")
-            if comparison.is_equal
-            else Text(f"no ({comparison.different} differ)", "bold red")
-        )
+        verdict = Text("yes", "bold green")
+        if not comparison.is_equal:
+            verdict = Text(f"no ({comparison.different:,} differ)", "bold red")
+        elif comparison.expected == 0:
+            verdict = Text("nothing to compare yet", "dim")
         table.add_row(
             comparison.view,
             comparison.what,

@@ -60,6 +60,7 @@ class _Demo:
         self._feed = Feed(posts, lambda rows: db.insert("posts", rows), kept)
         self._latency = LatencyWatch(db, self._feed)
         self._began = time.perf_counter()
+        self._warm_up_posts = 0
         self._marks: list[tuple[float, int]] = []
 
     def run(self) -> bool:
@@ -87,6 +88,7 @@ class _Demo:
             self._feed.send()
             self._db.drain()
         self._feed.pending.clear()
+        self._warm_up_posts = self._feed.sent
 
     def _watch(self, stop: threading.Event) -> None:
         until = None if self._seconds is None else self._began + self._seconds
@@ -156,7 +158,7 @@ class _Demo:
         summary = Summary(
             posts=self._feed.sent,
             epochs=db.store.last_epoch(),
-            rows_per_second=self._feed.sent / taken if taken > 0 else 0.0,
+            rows_per_second=(self._feed.sent - self._warm_up_posts) / taken if taken > 0 else 0.0,
             median_ms=self._latency.milliseconds(50),
             p99_ms=self._latency.milliseconds(99),
             retracted=self._changes.retracted,
