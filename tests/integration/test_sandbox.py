@@ -407,10 +407,23 @@ def test_options_are_only_options(connect: Connect, tmp_path: Path, source: str)
     assert {path.name for path in tmp_path.iterdir()} == {"db"}
 
 
-def test_a_topic_stays_in_the_log(connect: Connect, tmp_path: Path) -> None:
+def test_names_stay_in_the_data_directory(connect: Connect, tmp_path: Path) -> None:
+    """Topics and streams whose names look like paths make no file outside."""
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    (inbox / "a.json").write_text('{"v": 1}\n')
     db = connect()
-    for topic in ("../outside", "/tmp/outside", "..", ".", "a/b"):
-        with pytest.raises(ms.MillstreamError):
-            db.sql(f"CREATE STREAM t (v BIGINT) WITH (topic = '{topic}')")
-    assert not (tmp_path / "outside").exists()
+    names = ("../outside", "../../../outside", f"{tmp_path}/outside", "..", ".", "a/b")
+    for number, name in enumerate(names):
+        for statement in (
+            f"CREATE STREAM t{number} (v BIGINT) WITH (topic = '{name}')",
+            f"CREATE STREAM `{name}` (v BIGINT) WITH (source = 'spark', format = 'json', path = '{inbox}')",
+            f"CREATE MATERIALIZED VIEW w{number} AS SELECT v FROM `{name}`",
+        ):
+            with contextlib.suppress(ms.MillstreamError):
+                db.sql(statement)
+    with contextlib.suppress(ms.MillstreamError):
+        db.drain()
+    assert {path.name for path in tmp_path.iterdir()} == {"db", "inbox"}
+    assert not any("outside" in path.name for path in (tmp_path.parent, tmp_path / "db") for path in path.iterdir())
     assert not Path("/tmp/outside").exists()

@@ -202,16 +202,20 @@ class Database:
         return topic.append(rows, keys=keys, message_ids=message_ids).rows
 
     def changes(self, view: str, since_epoch: int = 0) -> Result:
-        """The changelog of a view after an epoch."""
+        """The changelog of a view after an epoch; 0 means from its beginning."""
         self._check_open()
-        return Result(self._store.changes(self._catalog.view(view).name, since_epoch))
+        return self._changes(self._catalog.view(view).name, since_epoch if since_epoch > 0 else -1)
+
+    def _changes(self, name: str, since: int) -> Result:
+        self._check_open()
+        return Result(self._store.changes(name, since))
 
     def subscribe(self, view: str, from_epoch: int = 0) -> Subscription:
         """The changes of a view from an epoch on, as they are committed; never a loss, never a repeat."""
         self._check_open()
         name = self._catalog.view(view).name
         return Subscription(
-            lambda since: self.changes(name, since),
+            partial(self._changes, name),
             self._store.last_epoch,
             self._loop.committed,
             lambda: self._open,

@@ -32,7 +32,7 @@ class Subscription(Iterator[dict[str, Any]]):
         self._last_epoch = last_epoch
         self._committed = committed
         self._is_open = is_open
-        self._seen = max(from_epoch - 1, 0)
+        self._seen = from_epoch - 1
         self._first = True
         self._pending: deque[dict[str, Any]] = deque()
         self._closed = False

@@ -133,7 +133,7 @@ class _Planner:
             name = declared.name if declared else column.name.lower()
             if isinstance(column.this, exp.Identifier) and (declared or name in _WINDOW_COLUMNS):
                 column.this.set("this", name)
-                column.this.set("quoted", not name.isidentifier() or name.upper() in StreamSQL.Tokenizer.KEYWORDS)
+                column.this.set("quoted", _needs_quotes(name))
 
     # -- the select list -----------------------------------------------------------------------
 
@@ -549,6 +549,10 @@ def _call(node: exp.Expr) -> exp.Expr:
 
 def _is_simple(node: exp.Expr) -> bool:
     return isinstance(node, exp.Column | exp.Literal | exp.Star | exp.Null | exp.Boolean)
+
+
+def _needs_quotes(name: str) -> bool:
+    return not (name.isascii() and name.isidentifier()) or name.upper() in StreamSQL.Tokenizer.KEYWORDS
 
 
 def _is_count_star(node: exp.Expr) -> bool:

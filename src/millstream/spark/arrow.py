@@ -6,11 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.errors.exceptions.captured import convert_exception
 from pyspark.sql import DataFrame
 
 from millstream.model.schema import TIMESTAMP
+from millstream.spark.errors import known_exception
 
 
 def collect(frame: DataFrame) -> pa.Table:
@@ -23,17 +22,7 @@ def collect(frame: DataFrame) -> pa.Table:
     try:
         return pa.Table.from_batches(source._collect_as_arrow(empty_list_if_zero_records=False))
     except Py4JJavaError as error:
-        raise _known_exception(error) from None
-
-
-def _known_exception(error: Py4JJavaError) -> PySparkException:
-    """A failure that PySpark passes on as it came from the JVM, as the error Spark itself names in it."""
-    chain = [error.java_exception]
-    while (cause := chain[-1].getCause()) is not None and len(chain) < 20:
-        chain.append(cause)
-    named = [java for java in chain if str(java.getMessage() or "").startswith("[")]
-    converted: PySparkException = convert_exception(named[0] if named else chain[-1])
-    return converted
+        raise known_exception(error) from None
 
 
 def flatten(column: pa.ChunkedArray) -> pa.Table:

@@ -7,19 +7,17 @@ nothing until it happens: only when the job fails are the failing rows looked fo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.classic.column import Column
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from millstream.model.errors import MillstreamError
 from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
 from millstream.plan.slices import RowsSlice, Slice
 from millstream.spark.arrow import collect, flatten, naive
@@ -32,6 +30,7 @@ from millstream.spark.delta import (
     table_sql,
     used_rows,
 )
+from millstream.spark.errors import reported, spark_error
 from millstream.spark.reasons import explain_line
 from millstream.spark.relation import Decoder
 
@@ -69,10 +68,8 @@ class OpenEpoch:
     _kept: DataFrame | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        try:
+        with reported():
             self._relation = self.decoder.open(self.spark, self.slice)
-        except PySparkException as error:
-            raise spark_error(error) from None
 
     # -- deltas --------------------------------------------------------------------------------
 
@@ -86,17 +83,13 @@ class OpenEpoch:
         for view in self.views:
             if view.checks:
                 self._set_aside(view)
-        try:
+        with reported():
             return self._attempt()
-        except PySparkException as error:
-            raise spark_error(error) from None
 
     def run_table(self) -> tuple[StreamStats, pa.Table]:
         """The newest row per primary key, for a stream of changes to a table."""
-        try:
+        with reported():
             keyed, stats = self._collect([table_sql(self.decoder.stream, self._relation), stats_sql(self._relation)])
-        except PySparkException as error:
-            raise spark_error(error) from None
         good = keyed.filter(pc.invert(keyed.column("__is_dead")))
         rows = flatten(good.column("__newest"))
         return _stats(stats), rows
@@ -246,22 +239,9 @@ def delta_schema(spark: SparkSession, stream: Stream, view: View) -> pa.Schema:
 
 
 def _analyse(spark: SparkSession, sql: str) -> pa.Schema:
-    try:
+    with reported("INVALID_EXPRESSION"):
         schema = to_arrow_schema(spark.sql(sql).schema, timezone="UTC")
-    except (AnalysisException, ParseException) as error:
-        raise spark_error(error, code="INVALID_EXPRESSION") from None
     return pa.schema([field.with_type(naive(field.type)) for field in schema])
-
-
-def spark_error(error: PySparkException, code: str = "SPARK_FAILED") -> MillstreamError:
-    """Spark's error in our words: its condition and first sentence, never a stack trace."""
-    text = str(error).strip()
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    first = lines[0] if lines else type(error).__name__
-    condition = error.getCondition() if hasattr(error, "getCondition") else None
-    # What follows the first sentence is advice on settings that are not the user's to change.
-    first = re.split(r"\. (?=[A-Z])|SQLSTATE", first)[0].strip().rstrip(".;")
-    return MillstreamError(code, first[:500], detail=f"Spark condition {condition}" if condition else None)
 
 
 # -- Arrow ------------------------------------------------------------------------------------

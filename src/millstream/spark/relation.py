@@ -164,13 +164,13 @@ class Decoder:
         reasons = [f"WHEN {malformed} IS NOT NULL THEN {malformed}"] if malformed else []
         if stream.event_time is not None:
             reasons.append(f"WHEN {event_time} IS NULL THEN 'event time {stream.event_time} is NULL'")
+            if self.max_ahead is not None:
+                bound = f"event time {stream.event_time} runs more than {format_duration(self.max_ahead)} ahead"
+                reasons.append(f"WHEN {event_time} > __landed + {self.max_ahead}L THEN '{bound}'")
             reasons.append(
                 f"WHEN {event_time} NOT BETWEEN {_OLDEST}L AND {_NEWEST}L "
                 f"THEN 'event time {stream.event_time} is out of range'"
             )
-            if self.max_ahead is not None:
-                bound = f"event time {stream.event_time} runs more than {format_duration(self.max_ahead)} ahead"
-                reasons.append(f"WHEN {event_time} > __landed + {self.max_ahead}L THEN '{bound}'")
         reasons.extend(f"WHEN `{key}` IS NULL THEN 'primary key {key} is NULL'" for key in stream.primary_key)
         dead = f"CASE {' '.join(reasons)} END" if reasons else _NULL_TEXT
         return (

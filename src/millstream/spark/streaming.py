@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema, spark_type
 from millstream.plan.slices import BatchSlice
-from millstream.spark.epoch import spark_error
+from millstream.spark.errors import reported, spark_error
 
 # Formats that bring a schema of their own and refuse to be given one.
 _SELF_DESCRIBING = frozenset({"rate", "rate-micro-batch", "socket", "kafka", "delta"})
@@ -73,14 +73,12 @@ class StreamingSource:
                 self._failure = error
                 raise
 
-        try:
+        with reported("SPARK_SOURCE_FAILED"):
             writer = self._open(spark).writeStream.foreachBatch(hand_over)
             writer = writer.option("checkpointLocation", str(self._checkpoint))
             if available_now:
                 writer = writer.trigger(availableNow=True)
             self._query = writer.start()
-        except PySparkException as error:
-            raise spark_error(error, code="SPARK_SOURCE_FAILED") from None
 
     def _open(self, spark: SparkSession) -> DataFrame:
         reader = spark.readStream.format(self._format).options(**self._options)

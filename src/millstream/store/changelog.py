@@ -37,6 +37,4 @@ def read_changes_sql(view: str, columns: list[str], since: int) -> str:
     """The changelog after an epoch, in order, with its public column names."""
     header = ", ".join(f"{name} AS {quote(name[2:])}" for name, _ in HEADER if name not in ("__seq", "__at"))
     own = ", ".join(quote(column) for column in columns)
-    # A view without groups is born with its first row, in epoch 0 of an empty database.
-    condition = f"WHERE __epoch > {since}" if since > 0 else ""
-    return f"SELECT {header}, {own} FROM {changes_table(view)} {condition} ORDER BY __epoch, __seq, rowid"
+    return f"SELECT {header}, {own} FROM {changes_table(view)} WHERE __epoch > {since} ORDER BY __epoch, __seq, rowid"

@@ -329,9 +329,12 @@ class DuckDBStore:
         return self.query(f"SELECT * FROM {public(relation)} LIMIT 0").schema
 
     def changes(self, view: str, since: int) -> pa.Table:
-        """The changelog after an epoch; 0 means all that is kept."""
+        """The changelog after an epoch; -1 means all that is kept.
+
+        A view without groups is born with its first row, in epoch 0 of an empty database.
+        """
         cleaned = _one(self.cursor().execute("SELECT epoch FROM ms.cleaned WHERE view = ?", [view]))
-        if cleaned is not None and 0 < since < cleaned[0]:
+        if cleaned is not None and 0 <= since < cleaned[0]:
             raise MillstreamError(
                 "CHANGELOG_GONE",
                 f"the changelog of {view} is kept from epoch {cleaned[0] + 1} on",

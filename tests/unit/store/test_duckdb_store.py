@@ -87,7 +87,7 @@ class Harness:
     def changes(self, since: int = 0) -> list[tuple[object, ...]]:
         return [
             (row["op"], row["pane"], row["pane_index"], row["final"], row["auction"], row["n"])
-            for row in self.store.changes("v", since).to_pylist()
+            for row in self.store.changes("v", since or -1).to_pylist()
         ]
 
     def reopen(self) -> None:
@@ -215,7 +215,7 @@ def test_what_is_too_old_is_deleted_and_the_changelog_says_so(harness: Harness) 
 def test_the_changelog_is_kept_as_long_as_said(harness: Harness) -> None:
     harness.epoch(delta((1, 0, 2, 5)), now=0)
     harness.epoch(delta((1, 0, 2, 6)), now=200)
-    epochs = [row["epoch"] for row in harness.store.changes("v", 0).to_pylist()]
+    epochs = [row["epoch"] for row in harness.store.changes("v", -1).to_pylist()]
     assert epochs == [2]
     assert harness.rows() == [(0, 1, 4, 6)]
 
