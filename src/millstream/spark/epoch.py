@@ -32,7 +32,7 @@ from millstream.spark.delta import (
 )
 from millstream.spark.errors import reported, spark_error
 from millstream.spark.reasons import explain_line
-from millstream.spark.relation import Decoder
+from millstream.spark.relation import Decoder, temporary_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class OpenEpoch:
         if self._kept is not None or isinstance(self.slice, RowsSlice):
             return
         self._kept = self.spark.sql(f"SELECT * FROM {self._relation}").persist()
-        self._relation = f"`__ms_{self.decoder.stream.name}_kept`"
+        self._relation = f"`{temporary_name(self.decoder.stream.name, 'kept')}`"
         self._kept.createOrReplaceTempView(self._relation.strip("`"))
 
     # -- rows that are set aside ---------------------------------------------------------------
@@ -199,7 +199,7 @@ class OpenEpoch:
 
     def _set_aside(self, view: View) -> None:
         """Replace the view's relation by one in which failing rows are marked `__bad`."""
-        name = f"__ms_{self.decoder.stream.name}__{view.name}"
+        name = temporary_name(self.decoder.stream.name, "of", view.name)
         marked = self.spark.sql(f"SELECT * FROM {self._relation}").withColumn("__bad", self._fails(failure_sql(view)))
         marked.createOrReplaceTempView(name)
         self._careful[view.name] = f"`{name}`"

@@ -81,7 +81,7 @@ class Decoder:
         return self._typed(f"(SELECT {', '.join([*columns, *place])})")
 
     def _register(self, frame: DataFrame, part: str) -> str:
-        name = f"__ms_{self.stream.name}_{part}"
+        name = temporary_name(self.stream.name, part)
         frame.createOrReplaceTempView(name)
         return f"`{name}`"
 
@@ -190,6 +190,16 @@ class Decoder:
 
     def _ddl(self) -> str:
         return ", ".join(f"`{c.name}` {spark_type(c.type)}" for c in self.stream.schema.columns)
+
+
+def temporary_name(*parts: str) -> str:
+    """The name of a temporary view, for which Spark takes only plain letters.
+
+    >>> temporary_name("bids", "rows")
+    '__ms_bids_rows'
+    """
+    plain = "_".join(parts)
+    return "__ms_" + "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"x{ord(c):x}" for c in plain)
 
 
 def _union(parts: list[str]) -> str:
