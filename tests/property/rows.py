@@ -44,7 +44,9 @@ NUMBERS = st.one_of(st.integers(-4, 6), st.none(), st.sampled_from([2**62, -(2**
 FRACTIONS = st.one_of(st.integers(-40, 40).map(lambda n: n / 4), st.none())
 FLAGS = st.sampled_from([True, False, None])
 # What sets a row apart from the one before it: mostly nothing.
-FATES = st.sampled_from(["in order"] * 6 + ["disorder"] * 4 + ["late", "very late", "no time", "again", "jump"])
+FATES = st.sampled_from(["in order"] * 6 + ["disorder"] * 4 + ["late"] * 3 + ["very late", "no time", "again", "jump"])
+# Mostly whole seconds, so that event times, watermarks and the ends of windows often coincide.
+NOISE = st.sampled_from([0] * 8 + [1, 500_000, 999_999])
 
 
 @st.composite
@@ -57,15 +59,15 @@ def disordered_rows(draw: st.DrawFn, slack: int, size: int) -> list[Row]:
         if fate == "again" and rows:
             rows.append(dict(draw(st.sampled_from(rows))))
             continue
-        now += draw(st.sampled_from([0, 1, 250_000, 1_000_000, 2_500_000]))
+        now += draw(st.sampled_from([0, 0, 1, 1, 2, 5]))
         if fate == "jump":
-            now += 12_000_000
+            now += 12
         behind = {
-            "disorder": draw(st.integers(0, slack * 1_000_000)),
-            "late": (slack + 6) * 1_000_000,
-            "very late": 40_000_000,
+            "disorder": draw(st.integers(0, slack)),
+            "late": slack + draw(st.integers(1, 12)),
+            "very late": 40,
         }.get(fate, 0)
-        at = None if fate == "no time" else START + timedelta(microseconds=now - behind)
+        at = None if fate == "no time" else START + timedelta(seconds=now - behind, microseconds=draw(NOISE))
         rows.append(
             {
                 "id": number,

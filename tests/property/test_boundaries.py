@@ -38,7 +38,7 @@ def recut_feeds(draw: st.DrawFn) -> tuple[Feed, Feed]:
     return feed, replace(feed, batches=cut(rows, draw(boundaries(size, most=3))))
 
 
-@settings(max_examples=5)
+@settings(max_examples=8)
 @given(feeds=recut_feeds())
 def test_on_time_results_do_not_depend_on_epoch_boundaries(
     fresh_directory: Directories, feeds: tuple[Feed, Feed]

@@ -22,7 +22,7 @@ Directories = Callable[[], AbstractContextManager[Path]]
 views = st.lists(st.sampled_from(CASES), min_size=4, max_size=6, unique_by=lambda case: case.name)
 
 
-@settings(max_examples=12)
+@settings(max_examples=20)
 @given(feed=feeds(), cases=views)
 def test_every_view_equals_the_batch_query_after_every_epoch(
     fresh_directory: Directories, feed: Feed, cases: list[Case]
@@ -46,7 +46,7 @@ def test_every_view_equals_the_batch_query_after_every_epoch(
             run.close()
 
 
-@settings(max_examples=4)
+@settings(max_examples=8)
 @given(feed=feeds(), cases=st.lists(st.sampled_from(CASES), min_size=2, max_size=3, unique_by=lambda case: case.name))
 def test_a_view_created_later_reads_history_and_counts_nothing_twice(
     fresh_directory: Directories, feed: Feed, cases: list[Case]
@@ -74,7 +74,7 @@ def test_a_view_created_later_reads_history_and_counts_nothing_twice(
             run.close()
 
 
-@settings(max_examples=3)
+@settings(max_examples=6)
 @given(feed=feeds())
 def test_discarded_panes_add_up(fresh_directory: Directories, feed: Feed) -> None:
     """Every used row is in exactly one pane of a window once that is complete."""

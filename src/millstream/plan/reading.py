@@ -1,0 +1,270 @@
+"""What a view's query reads: its stream, its window, its columns.
+
+Owns names and rows. Every column is resolved to a column of the stream or a bound of the window;
+expressions over one row become Spark SQL; what is refused is refused with its place in the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+
+from millstream.model.errors import MillstreamError, Position, did_you_mean
+from millstream.model.schema import check_name, spark_type
+from millstream.plan.aggregates import aggregate_name
+from millstream.plan.nodes import Stream
+from millstream.plan.windows import Window
+from millstream.sql import position_of, read_window_call
+from millstream.sql.dialect import StreamSQL
+from millstream.sql.statements import CreateView
+
+Typer = Callable[[Stream, Sequence[str]], list[pa.DataType]]
+StreamLookup = Callable[[str], Stream | None]
+Outputs = list[tuple[str, exp.Expr]]
+"""The select list: names and expressions."""
+
+WINDOW_COLUMNS = ("window_start", "window_end")
+_NOT_YET: dict[type[exp.Expr], str] = {
+    exp.Window: "window functions",
+    exp.Subquery: "subqueries",
+    exp.Select: "subqueries",
+}
+
+
+@dataclass
+class Reading:
+    """A query over one stream, read as far as views of rows and views of groups have in common."""
+
+    create: CreateView
+    streams: StreamLookup
+    typer: Typer
+    select: exp.Select = field(init=False)
+    stream: Stream = field(init=False)
+    window: Window | None = field(init=False, default=None)
+    checks: list[str] = field(init=False, default_factory=list)
+    """Row-level expressions that may fail, the filter first, if there is one."""
+
+    def __post_init__(self) -> None:
+        self.select = self._single_select()
+        self._read_from(self.select)
+
+    def _single_select(self) -> exp.Select:
+        query = self.create.query
+        if not isinstance(query, exp.Select):
+            raise self.unsupported("set operations", query)
+        for clause, words in (
+            ("joins", "joins"),
+            ("with_", "WITH"),
+            ("with", "WITH"),
+            ("order", "ORDER BY"),
+            ("limit", "LIMIT"),
+            ("offset", "OFFSET"),
+            ("qualify", "QUALIFY"),
+            ("windows", "named windows"),
+            ("laterals", "LATERAL VIEW"),
+            ("pivots", "PIVOT"),
+        ):
+            if query.args.get(clause):
+                raise self.unsupported(words, query)
+        for node in query.find_all(exp.Subquery, exp.Window, exp.Select, exp.UDTF, exp.Explode, exp.Posexplode):
+            if node is not query:
+                raise self.unsupported(_NOT_YET.get(type(node), "functions that return several rows"), node)
+        return query
+
+    def _read_from(self, select: exp.Select) -> None:
+        source = select.args.get("from_") or select.args.get("from")
+        table = source.this if source is not None else None
+        if not isinstance(table, exp.Table):
+            raise self.error("NO_SOURCE", "the query reads from no stream", select, hint="add FROM <stream>")
+        call = read_window_call(table, self._text(), self._source())
+        name = call.source if call else table.name
+        stream = self.streams(name)
+        if stream is None:
+            raise self.error("UNKNOWN_STREAM", f"there is no stream {name!r}", table, hint="see SHOW STREAMS")
+        self.stream = stream
+        alias = (call.alias if call else table.alias) or name
+        self._resolve_columns(select, {alias.lower(), name.lower(), stream.name.lower()})
+        if call is None:
+            return
+        if call.kind not in ("tumble", "hop"):
+            raise self.unsupported(f"{call.kind.upper()} windows", table)
+        column = stream.schema.find(call.time_column or "")
+        if column is None:
+            raise self._unknown_column(call.time_column or "", table)
+        if not pa.types.is_timestamp(column.type):
+            raise self.error(
+                "TYPE_MISMATCH",
+                f"a window needs a TIMESTAMP, but {column.name} is {spark_type(column.type)}",
+                table,
+            )
+        self.window = Window(column.name, call.size, call.slide, call.offset)
+
+    def _resolve_columns(self, select: exp.Select, known: set[str]) -> None:
+        """Make every column a plain name of the stream or of the window, as it was declared."""
+        for column in list(select.find_all(exp.Column)):
+            if column.find_ancestor(exp.Table, exp.From):
+                continue
+            if column.args.get("table") is not None:
+                if column.table.lower() in known:
+                    column.set("table", None)
+                elif self.stream.schema.find(column.table) is not None:
+                    continue  # a field of a struct column
+                else:
+                    raise self.error("UNKNOWN_RELATION", f"{column.table!r} is not read by this query", column)
+            declared = self.stream.schema.find(column.name)
+            name = declared.name if declared else column.name.lower()
+            if isinstance(column.this, exp.Identifier) and (declared or name in WINDOW_COLUMNS):
+                column.this.set("this", name)
+                column.this.set("quoted", _needs_quotes(name))
+
+    def outputs(self) -> Outputs:
+        """The select list, with stars spelled out."""
+        select = self.select
+        aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
+        outputs: Outputs = []
+        for item in select.expressions:
+            if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+                names = self.stream.schema.names() + (WINDOW_COLUMNS if self.window else ())
+                outputs.extend((name, exp.column(name, quoted=True)) for name in names)
+            elif isinstance(item, exp.Alias):
+                outputs.append((item.alias, item.this))
+            else:
+                outputs.append((item.output_name or item.sql("spark"), item))
+        seen: set[str] = set()
+        for name, node in outputs:
+            if name.lower() in seen:
+                raise self.error(
+                    "DUPLICATE_COLUMN",
+                    f"the view has two columns called {name!r}",
+                    node,
+                    hint="name one with AS",
+                )
+            try:
+                check_name(name)
+            except MillstreamError as error:
+                raise self.error(error.code, error.message, node, hint="name it with AS") from None
+            seen.add(name.lower())
+            self.check_columns(node, ())
+        group = select.args.get("group")
+        for node in group.expressions if group else ():
+            self.check_columns(node, aliases)
+        return outputs
+
+    def check_columns(self, node: exp.Expr, also: Sequence[str] | set[str]) -> None:
+        bound = {parameter.name.lower() for lambda_ in node.find_all(exp.Lambda) for parameter in lambda_.expressions}
+        for column in node.find_all(exp.Column):
+            name = (column.table or column.name).lower()
+            window_column = self.window is not None and name in WINDOW_COLUMNS
+            if not (window_column or name in also or name in bound or self.stream.schema.find(name)):
+                raise self._unknown_column(name, column)
+
+    def filter(self, node: exp.Expr) -> str:
+        self.check_columns(node, ())
+        if any(aggregate_name(part) for part in node.walk()):
+            raise self.error("AGGREGATE_IN_WHERE", "WHERE cannot hold an aggregate", node, hint="use HAVING")
+        sql = self.row_sql(node)
+        self.checks.append(sql)
+        return sql
+
+    def row_sql(self, node: exp.Expr) -> str:
+        """Spark SQL of an expression over one row; window bounds become arithmetic on its pane."""
+        copy = node.copy()
+        for column in list(copy.find_all(exp.Column)):
+            if column.name.lower() in WINDOW_COLUMNS and self.window is not None:
+                if not self.window.is_tumbling:
+                    raise self.error(
+                        "WINDOW_NOT_GROUPED",
+                        f"{column.name} of a hopping window has no value for a single row",
+                        node,
+                        hint="use it in GROUP BY, in the select list or in HAVING",
+                    )
+                pane = self.window.pane_sql("__wt")
+                shift = f" + {self.window.size}L" if column.name.lower() == "window_end" else ""
+                bound = exp.Anonymous(this="timestamp_micros", expressions=[exp.Var(this=f"({pane}{shift})")])
+                if column is copy:
+                    return bound.sql("spark")
+                column.replace(bound)
+        return copy.sql("spark")
+
+    def typed(self, sqls: Sequence[str]) -> list[tuple[str, pa.DataType]]:
+        """Expressions with their types; instants leave Spark without a zone."""
+        types = self.typer(self.stream, sqls)
+        return [
+            (f"CAST({sql} AS {_without_zone(type_)})" if _has_timestamp(type_) else sql, type_)
+            for sql, type_ in zip(sqls, types, strict=True)
+        ]
+
+    def check(self, sql: str) -> None:
+        if sql not in self.checks:
+            self.checks.append(sql)
+
+    def windows_close(self) -> bool:
+        return self.window is not None and self.window.time_column == self.stream.event_time
+
+    def is_window_column(self, node: exp.Expr) -> bool:
+        return (
+            self.window is not None
+            and isinstance(node, exp.Column)
+            and node.name.lower() in WINDOW_COLUMNS
+            and not node.table
+        )
+
+    def _text(self) -> str:
+        return self.create.position.text if self.create.position else ""
+
+    def _source(self) -> str:
+        return self.create.position.source if self.create.position else "<sql>"
+
+    def _position(self, node: exp.Expr | None) -> Position | None:
+        if node is None or self.create.position is None:
+            return None
+        return position_of(node, self._text(), self._source()) or self.create.position
+
+    def error(
+        self,
+        code: str,
+        message: str,
+        node: exp.Expr | None,
+        *,
+        detail: str | None = None,
+        hint: str | None = None,
+    ) -> MillstreamError:
+        return MillstreamError(code, message, detail=detail, hint=hint, position=self._position(node))
+
+    def unsupported(self, what: str, node: exp.Expr) -> MillstreamError:
+        return self.error(
+            "NOT_SUPPORTED",
+            f"{what} in a view are not supported yet",
+            node,
+            hint="a view reads one stream: select, filter, project, and aggregate with or without windows",
+        )
+
+    def _unknown_column(self, name: str, node: exp.Expr) -> MillstreamError:
+        known = [*(n.lower() for n in self.stream.schema.names()), *(WINDOW_COLUMNS if self.window else ())]
+        return self.error(
+            "UNKNOWN_COLUMN",
+            f"{self.stream.name} has no column {name!r}",
+            node,
+            hint=did_you_mean(name, known),
+        )
+
+
+def is_simple(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Column | exp.Literal | exp.Star | exp.Null | exp.Boolean)
+
+
+def _needs_quotes(name: str) -> bool:
+    return not (name.isascii() and name.isidentifier()) or name.upper() in StreamSQL.Tokenizer.KEYWORDS
+
+
+def _has_timestamp(type_: pa.DataType) -> bool:
+    if pa.types.is_timestamp(type_):
+        return True
+    return any(_has_timestamp(type_.field(i).type) for i in range(type_.num_fields))
+
+
+def _without_zone(type_: pa.DataType) -> str:
+    return spark_type(type_).replace("TIMESTAMP", "TIMESTAMP_NTZ")
