@@ -89,6 +89,7 @@ class OpenEpoch:
     def run_table(self) -> tuple[StreamStats, pa.Table]:
         """The newest row per primary key, for a stream of changes to a table."""
         with reported():
+            self._keep()
             keyed, stats = self._collect([table_sql(self.decoder.stream, self._relation), stats_sql(self._relation)])
         good = keyed.filter(pc.invert(keyed.column("__is_dead")))
         rows = flatten(good.column("__newest"))
@@ -96,15 +97,17 @@ class OpenEpoch:
 
     def _attempt(self) -> tuple[StreamStats, dict[str, ViewDelta]]:
         stream = self.decoder.stream
+        # With one partition any aggregate over all rows already knows the stream's statistics.
+        counting = next((v for v in self.views if isinstance(v, AggregateView)), None)
+        needs_stats = self.partitions > 1 or counting is None
+        if needs_stats or len(self.views) > 1:
+            self._keep()
         queries: list[str] = []
         for view in self.views:
             relation = self._careful.get(view.name, self._relation)
             queries.append(delta_sql(view, stream, relation))
             if isinstance(view, AppendView):
                 queries.append(append_counts_sql(view, stream, relation))
-        # With one partition any aggregate over all rows already knows the stream's statistics.
-        counting = next((v for v in self.views if isinstance(v, AggregateView)), None)
-        needs_stats = self.partitions > 1 or counting is None
         if needs_stats:
             queries.append(stats_sql(self._relation))
         tables = iter(self._collect(queries))
@@ -124,15 +127,11 @@ class OpenEpoch:
         """The results of several queries over the rows, in one job."""
         if len(queries) == 1:
             return [collect(self.spark.sql(queries[0]))]
-        self._keep()
-        branches = [
-            self.spark.sql(f"SELECT {index} AS __branch, struct(*) AS b{index} FROM ({query})")
-            for index, query in enumerate(queries)
-        ]
-        union = branches[0]
-        for branch in branches[1:]:
-            union = union.unionByName(branch, allowMissingColumns=True)
-        packed = collect(union)
+        branches = []
+        for index, query in enumerate(queries):
+            packs = ", ".join(f"{'struct(*)' if i == index else 'NULL'} AS b{i}" for i in range(len(queries)))
+            branches.append(f"SELECT {index} AS __branch, {packs} FROM ({query})")
+        packed = collect(self.spark.sql(" UNION ALL ".join(branches)))
         return [
             flatten(packed.filter(pc.equal(packed.column("__branch"), index)).column(f"b{index}"))
             for index in range(len(queries))
