@@ -76,44 +76,47 @@ class Database:
             raise MillstreamError(
                 "BAD_PATH", f"{directory} cannot be a data directory", detail=error.strerror, hint="pass a directory"
             ) from None
-        self._lock_file = _lock(self._directory)
-        self._open = True
-        try:
-            self._spark_settings = spark or SparkSettings()
-            self._start_spark = partial(start_spark, self._spark_settings, self._directory / "spark" / "logs")
-            self._spark: Future[SparkSession] | None = None
-            self._own_session: SparkSession | None = None
-            if self._settings.eager_spark:
-                # Spark starts while the rest is opened; the first epoch waits for it, not the caller.
-                self._spark = self._start_spark()
-            self._log = Log(self._directory / "log", self._clock)
-            self._store = DuckDBStore(self._directory / "store.duckdb", self._settings.store_memory)
-        except BaseException:
-            os.close(self._lock_file)
-            raise
-        self._catalog = Catalog()
-        self._definitions = Definitions(
-            self._catalog, self._store, self._log, self._clock, self._session, self._directory
-        )
-        self._loop = EpochLoop(
-            self._catalog,
-            self._store,
-            self._clock,
-            self._settings,
-            self._session,
-            self._definitions.plan,
-            threading.RLock(),
-            threading.Condition(),
-        )
-        self._statements = Statements(self)
+        self._spark_settings = spark or SparkSettings()
+        self._start_spark = partial(start_spark, self._spark_settings, self._directory / "spark" / "logs")
+        self._spark: Future[SparkSession] | None = None
+        self._own_session: SparkSession | None = None
         self._wake = threading.Condition()
         self._dirty = False
         self._thread: threading.Thread | None = None
         self._streaming: list[StreamingSource] = []
         self._failure: MillstreamError | None = None
         self._maintained_at = time.monotonic()
-        self._log.on_append(self._on_append)
-        self._restore()
+        self._catalog = Catalog()
+        self._open = True
+        with contextlib.ExitStack() as undo:
+            lock = _lock(self._directory)
+            undo.callback(os.close, lock)
+            if self._settings.eager_spark:
+                # Spark starts while the rest is opened; the first epoch waits for it, not the caller.
+                self._spark = self._start_spark()
+            self._log = Log(self._directory / "log", self._clock)
+            undo.callback(self._log.close)
+            self._store = DuckDBStore(self._directory / "store.duckdb", self._settings.store_memory)
+            undo.callback(self._store.close)
+            self._definitions = Definitions(
+                self._catalog, self._store, self._log, self._clock, self._session, self._directory
+            )
+            self._loop = EpochLoop(
+                self._catalog,
+                self._store,
+                self._clock,
+                self._settings,
+                self._session,
+                self._definitions.plan,
+                threading.RLock(),
+                threading.Condition(),
+            )
+            self._statements = Statements(self)
+            self._log.on_append(self._on_append)
+            undo.callback(self._close_sources)
+            self._restore()
+            # From here on it is `close` that lets go of all this, in the same order.
+            self._held = undo.pop_all()
         _OPEN.add(self)
 
     def _restore(self) -> None:
@@ -350,12 +353,12 @@ class Database:
             with self._loop.committed:
                 self._loop.committed.notify_all()
             with self._loop.lock:
-                for entry in self._catalog.streams():
-                    if entry.source is not None:
-                        entry.source.close()
-                self._log.close()
-                self._store.close()
-            os.close(self._lock_file)
+                self._held.close()
+
+    def _close_sources(self) -> None:
+        for entry in self._catalog.streams():
+            if entry.source is not None:
+                entry.source.close()
 
     def __enter__(self) -> Self:
         return self

@@ -27,15 +27,18 @@ from millstream.model.settings import SparkSettings
 from millstream.spark.arrow import collect
 
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-# What a session can be told while Spark runs.
-_SESSION_CONF = {
+# What results depend on: not the user's to change.
+_MEANING = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    # A field of the wrong type makes the line malformed, not the field NULL.
+    "spark.sql.json.enablePartialResults": "false",
+}
+# What a session can be told while Spark runs.
+_SESSION_CONF = {
     # Small jobs: planning adaptively and shuffling widely cost more than they save.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A field of the wrong type makes the line malformed, not the field NULL.
-    "spark.sql.json.enablePartialResults": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -125,7 +128,7 @@ def new_session(running: SparkSession, settings: SparkSettings) -> SparkSession:
     """A session of one database: temporary views and settings of its own, on the same Spark."""
     session = running.newSession()
     partitions = max(1, running.sparkContext.defaultParallelism)
-    conf = {**_SESSION_CONF, "spark.sql.shuffle.partitions": str(partitions), **settings.conf}
+    conf = {**_SESSION_CONF, "spark.sql.shuffle.partitions": str(partitions), **settings.conf, **_MEANING}
     for key, value in conf.items():
         if key.startswith("spark.sql.") and session.conf.isModifiable(key):
             session.conf.set(key, value)
