@@ -22,9 +22,13 @@ _FULL = ("No space left", "disk quota", "out of disk", "could not allocate disk"
 
 def open_database(path: Path, memory: str) -> duckdb.DuckDBPyConnection:
     """Open or create the store's file, locked down."""
+    is_new = not path.exists()
     try:
         connection = duckdb.connect(str(path))
     except duckdb.IOException as error:
+        if is_new:
+            # Half a file would be taken for a broken store the next time.
+            path.unlink(missing_ok=True)
         if _is_full(error):
             raise store_error(error) from None
         raise MillstreamError(
