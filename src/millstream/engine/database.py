@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
 from millstream.engine.definitions import Definitions
 from millstream.engine.epochs import EpochLoop
+from millstream.engine.reads import Reader
 from millstream.engine.result import Result
 from millstream.engine.rows import Rows, to_table
 from millstream.engine.statements import Statements
@@ -106,11 +107,12 @@ class Database:
                 self._store,
                 self._clock,
                 self._settings,
-                self._session,
                 self._definitions.plan,
                 threading.RLock(),
                 threading.Condition(),
+                Reader(self._session),
             )
+            undo.callback(self._loop.reader.close)
             self._statements = Statements(self)
             self._log.on_append(self._on_append)
             undo.callback(self._close_sources)

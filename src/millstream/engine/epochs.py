@@ -8,15 +8,14 @@ with the results. Nothing is recorded when nothing happened.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
+from millstream.engine.reads import Job, Read, Reader
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock
@@ -24,9 +23,6 @@ from millstream.plan.nodes import AggregateView, View
 from millstream.plan.slices import BatchSlice
 from millstream.plan.watermarks import advance, next_idle_at
 from millstream.sources import Cut, Offsets
-from millstream.sources.options import DAY
-from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta
-from millstream.spark.relation import Decoder
 from millstream.store.duckdb_store import DuckDBStore
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 
@@ -39,11 +35,11 @@ class EpochLoop:
     store: DuckDBStore
     clock: Clock
     settings: EngineSettings
-    spark: Callable[[], SparkSession]
     plan: Callable[[ViewEntry], View]
     lock: threading.RLock
     committed: threading.Condition
     """Notified after every commit."""
+    reader: Reader
     next_due_at: int | None = None
     _knows_timers: bool = False
 
@@ -59,63 +55,87 @@ class EpochLoop:
             history = self._catch_up()
             if history is not None:
                 return history
-            cuts = {
-                entry.name: cut
-                for entry in self.catalog.streams()
-                if entry.source is not None and (cut := self._cut(entry, until)) is not None
-            }
-            return self._run(cuts)
+            jobs = self.reader.ahead(self._is_current)
+            if jobs is None:
+                jobs = self._jobs({}, until)
+            return self._run(jobs, lambda done: self._jobs(done, until))
 
     def run_batch(self, entry: StreamEntry, slice_: BatchSlice) -> int | None:
         """One epoch over a micro-batch that Structured Streaming handed over, once."""
         with self.lock:
-            done = self._progress(entry).offsets.get(0, 0)
-            if slice_.batch_id < done:
+            start = self._progress(entry).offsets
+            if slice_.batch_id < start.get(0, 0):
                 return None
             while self._catch_up() is not None:
                 pass
-            return self._run({entry.name: Cut(slice_, {0: slice_.batch_id + 1})})
+            cut = Cut(slice_, {0: slice_.batch_id + 1})
+            return self._run((Job(entry, start, cut, self._plans_of(entry)),), None)
 
-    def _cut(self, entry: StreamEntry, until: Mapping[str, Offsets] | None) -> Cut | None:
-        assert entry.source is not None
-        end = None if until is None else until.get(entry.name, {})
-        return entry.source.cut(self._progress(entry).offsets, self.settings.max_epoch_rows, end)
+    def _jobs(self, done: Mapping[str, Offsets], until: Mapping[str, Offsets] | None) -> tuple[Job, ...]:
+        """What can be read next; `done` says where streams will be whose epoch is under way."""
+        jobs = []
+        for entry in self.catalog.streams():
+            if entry.source is None:
+                continue
+            start = done.get(entry.name, self._progress(entry).offsets)
+            end = None if until is None else until.get(entry.name, {})
+            cut = entry.source.cut(start, self.settings.max_epoch_rows, end)
+            if cut is not None:
+                jobs.append(Job(entry, dict(start), cut, self._plans_of(entry)))
+        return tuple(jobs)
+
+    def _is_current(self, job: Job) -> bool:
+        """Whether a job that was begun ahead is still what would be done now."""
+        entry = job.entry
+        return (
+            self.catalog.find(entry.name) is entry
+            and dict(self._progress(entry).offsets) == dict(job.start)
+            and self._plans_of(entry) == job.plans
+        )
+
+    def _plans_of(self, entry: StreamEntry) -> tuple[View, ...]:
+        plans = [self.plan(view) for view in self.catalog.views()]
+        return tuple(plan for plan in plans if plan.stream == entry.name)
 
     def _progress(self, entry: StreamEntry) -> Progress:
         return self.store.progress(entry.name) or Progress()
 
     # -- an epoch ------------------------------------------------------------------------------
 
-    def _run(self, cuts: Mapping[str, Cut]) -> int | None:
-        now = self.clock.now()
-        timer_due = self.next_due_at is not None and self.next_due_at <= now
-        streams: list[StreamPart] = []
-        views: list[ViewPart] = []
-        open_epochs: list[OpenEpoch] = []
-        timings: dict[str, float] = {}
-        started = time.perf_counter()
+    def _run(
+        self,
+        jobs: tuple[Job, ...],
+        next_jobs: Callable[[Mapping[str, Offsets]], tuple[Job, ...]] | None,
+    ) -> int | None:
+        """Read jobs, judge, commit. Meanwhile Spark begins with what comes next, if there is a backlog."""
+        reads = self.reader.read(jobs) if jobs else []
         try:
-            for entry in self.catalog.streams():
-                cut = cuts.get(entry.name)
-                entries = [view for view in self.catalog.views() if self._reads(view, entry)]
-                if cut is None:
-                    self._idle(entry, entries, now, timer_due, streams, views)
-                    continue
-                plans = [self.plan(view) for view in entries]
-                part, view_parts, opened = self._read(entry, cut, plans, now)
+            now = self.clock.now()
+            timer_due = self.next_due_at is not None and self.next_due_at <= now
+            if jobs and next_jobs is not None:
+                following = next_jobs({job.entry.name: job.cut.offsets for job in jobs})
+                if following:
+                    self.reader.go_ahead(following)
+            streams: list[StreamPart] = []
+            views: list[ViewPart] = []
+            for read in reads:
+                part, view_parts = self._parts(read, now)
                 streams.append(part)
                 views.extend(view_parts)
-                open_epochs.append(opened)
+            busy = {job.entry.name for job in jobs}
+            for entry in self.catalog.streams():
+                if entry.name not in busy:
+                    self._idle(entry, now, timer_due, streams, views)
             if not streams and not views:
                 return None
-            timings["spark_ms"] = (time.perf_counter() - started) * 1000
+            timings = {"spark_ms": sum(read.seconds for read in reads) * 1000}
             return self._commit(EpochPart(now, streams, views, timings))
+        except BaseException:
+            self.reader.discard()
+            raise
         finally:
-            for opened in open_epochs:
-                opened.close()
-
-    def _reads(self, view: ViewEntry, entry: StreamEntry) -> bool:
-        return self.plan(view).stream == entry.name
+            for read in reads:
+                read.opened.close()
 
     def _commit(self, part: EpochPart) -> int:
         epoch = self.store.commit(part)
@@ -132,7 +152,6 @@ class EpochLoop:
     def _idle(
         self,
         entry: StreamEntry,
-        views: Sequence[ViewEntry],
         now: int,
         timer_due: bool,
         stream_parts: list[StreamPart],
@@ -141,53 +160,32 @@ class EpochLoop:
         """A stream without new rows: its watermark may move all the same, and timers may be due."""
         progress = self._progress(entry)
         moved = self._advance(entry, progress, {}, now)
-        plans = [self.plan(view) for view in views]
+        plans = self._plans_of(entry)
         if moved.watermark != progress.watermark:
             stream_parts.append(StreamPart(entry.stream, moved))
-            chosen = plans
+            chosen = list(plans)
         elif timer_due:
             chosen = [p for p in plans if isinstance(p, AggregateView) and p.trigger.intervals]
         else:
             chosen = []
         view_parts.extend(ViewPart(plan, None, progress.watermark, moved.watermark) for plan in chosen)
 
-    def _read(
-        self, entry: StreamEntry, cut: Cut, plans: Sequence[View], now: int
-    ) -> tuple[StreamPart, list[ViewPart], OpenEpoch]:
-        """Read a cut of a stream for its views."""
+    def _parts(self, read: Read, now: int) -> tuple[StreamPart, list[ViewPart]]:
+        """What a read adds to the epoch."""
+        entry, cut, stats = read.job.entry, read.job.cut, read.stats
         before = self._progress(entry)
-        opened = self._open(entry, cut, plans)
-        try:
-            table_rows = None
-            deltas: dict[str, ViewDelta] = {}
-            if entry.is_table:
-                stats, table_rows = opened.run_table()
-            else:
-                stats, deltas = opened.run()
-            after = replace(self._advance(entry, before, stats.newest, now), offsets=dict(cut.offsets))
-            part = StreamPart(
-                entry.stream,
-                after,
-                rows=stats.rows,
-                dead=stats.dead,
-                dead_rows=opened.dead_rows() if stats.dead else None,
-                files=cut.files,
-                table_rows=table_rows,
-            )
-            views = [
-                self._judge(opened, plan, deltas[plan.name], stats, before.watermark, after.watermark) for plan in plans
-            ]
-        except BaseException:
-            opened.close()
-            raise
-        return part, views, opened
-
-    def _open(self, entry: StreamEntry, cut: Cut, plans: Sequence[View]) -> OpenEpoch:
-        spark = cut.slice.frame.sparkSession if isinstance(cut.slice, BatchSlice) else self.spark()
-        max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
-        decoder = Decoder(entry.stream, max_ahead)
-        partitions = entry.source.partitions if entry.source is not None else 1
-        return OpenEpoch(spark, decoder, cut.slice, plans, partitions)
+        after = replace(self._advance(entry, before, stats.newest, now), offsets=dict(cut.offsets))
+        part = StreamPart(
+            entry.stream,
+            after,
+            rows=stats.rows,
+            dead=stats.dead,
+            dead_rows=read.opened.dead_rows() if stats.dead else None,
+            files=cut.files,
+            table_rows=read.table_rows,
+        )
+        views = [self._judge(read, plan, before.watermark, after.watermark) for plan in read.job.plans]
+        return part, views
 
     def _advance(self, entry: StreamEntry, progress: Progress, newest: Mapping[int, int], now: int) -> Progress:
         merged = {**progress.newest}
@@ -206,10 +204,9 @@ class EpochLoop:
         )
         return replace(progress, newest=merged, active_at=active, watermark=watermark)
 
-    def _judge(
-        self, opened: OpenEpoch, plan: View, delta: ViewDelta, stats: StreamStats, before: int, after: int
-    ) -> ViewPart:
+    def _judge(self, read: Read, plan: View, before: int, after: int) -> ViewPart:
         """Part a delta into what is used and what is late, and check that every row is accounted for."""
+        delta, stats, opened = read.deltas[plan.name], read.stats, read.opened
         rows, late, panes = split_late(plan, delta.rows, before)
         part = ViewPart(
             plan,
@@ -255,18 +252,16 @@ class EpochLoop:
         if cut is None:
             joined = ViewPart(plan, None, behind.watermark, max(behind.watermark, live.watermark))
             return self._commit(EpochPart(now, [StreamPart(entry.stream, live)], [joined]))
-        opened = self._open(entry, cut, [plan])
+        (read,) = self.reader.read((Job(entry, behind.offsets, cut, (plan,)),))
         try:
-            stats, deltas = opened.run()
-            moved = replace(self._advance(entry, behind, stats.newest, now), offsets=dict(cut.offsets))
+            moved = replace(self._advance(entry, behind, read.stats.newest, now), offsets=dict(cut.offsets))
             done = all(moved.offsets.get(p, 0) >= end for p, end in live.offsets.items())
             after = max(moved.watermark, live.watermark) if done else moved.watermark
-            part = self._judge(opened, plan, deltas[plan.name], stats, behind.watermark, after)
-            part = replace(part, catching_up=None if done else moved)
-            stream = StreamPart(entry.stream, live, rows=stats.rows, dead=stats.dead)
+            part = replace(self._judge(read, plan, behind.watermark, after), catching_up=None if done else moved)
+            stream = StreamPart(entry.stream, live, rows=read.stats.rows, dead=read.stats.dead)
             return self._commit(EpochPart(now, [stream], [part]))
         finally:
-            opened.close()
+            read.opened.close()
 
     # -- waiting -------------------------------------------------------------------------------
 

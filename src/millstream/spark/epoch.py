@@ -142,7 +142,7 @@ class OpenEpoch:
         if self._kept is not None or isinstance(self.slice, RowsSlice):
             return
         self._kept = self.spark.sql(f"SELECT * FROM {self._relation}").persist()
-        self._relation = f"`{temporary_name(self.decoder.stream.name, 'kept')}`"
+        self._relation = f"`{temporary_name(self.decoder.stream.name, 'kept', str(self.decoder.generation))}`"
         self._kept.createOrReplaceTempView(self._relation.strip("`"))
 
     # -- rows that are set aside ---------------------------------------------------------------
@@ -198,7 +198,7 @@ class OpenEpoch:
 
     def _set_aside(self, view: View) -> None:
         """Replace the view's relation by one in which failing rows are marked `__bad`."""
-        name = temporary_name(self.decoder.stream.name, "of", view.name)
+        name = temporary_name(self.decoder.stream.name, "of", view.name, str(self.decoder.generation))
         marked = self.spark.sql(f"SELECT * FROM {self._relation}").withColumn("__bad", self._fails(failure_sql(view)))
         marked.createOrReplaceTempView(name)
         self._careful[view.name] = f"`{name}`"

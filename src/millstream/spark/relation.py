@@ -41,6 +41,8 @@ class Decoder:
 
     stream: Stream
     max_ahead: int | None
+    generation: int = 0
+    """Sets the temporary views of one epoch apart from those of the next."""
 
     def open(self, spark: SparkSession, slice_: Slice) -> str:
         """The rows of a slice as a relation: a subquery over temporary views."""
@@ -81,7 +83,7 @@ class Decoder:
         return self._typed(f"(SELECT {', '.join([*columns, *place])})")
 
     def _register(self, frame: DataFrame, part: str) -> str:
-        name = temporary_name(self.stream.name, part)
+        name = temporary_name(self.stream.name, part, str(self.generation))
         frame.createOrReplaceTempView(name)
         return f"`{name}`"
 
