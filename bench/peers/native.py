@@ -46,10 +46,14 @@ SETTINGS = {
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
         ),
     },
+    # The RocksDB state store and nothing else.
+    "rocksdb": {
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
+    },
     # Spark's defaults, but for one shuffle partition per core.
     "default": {},
-    # Spark's defaults, its 200 shuffle partitions too.
-    "default_200": {"spark.sql.shuffle.partitions": "200"},
 }
 
 

@@ -30,24 +30,17 @@ class Entrant:
 
 OURS = Entrant("millstream", "tuned", "Millstream: insert to committed")
 NATIVE = Entrant("native", "default", "Structured Streaming: trigger, default settings")
-OTHERS = (
-    Entrant("native", "tuned", "Structured Streaming: trigger, as in W1", reference=True),
-    Entrant("native", "default_200", "Structured Streaming: trigger, 200 shuffle partitions", reference=True),
-)
+TUNED = Entrant("native", "tuned", "Structured Streaming: trigger, tuned", reference=True)
 
 
 def measure(plan: Plan) -> list[Section]:
     prepare(plan.small, ("parquet",))
-    few = Bids(files=15, rows_per_file=SMALL_EPOCH_ROWS)
     runs: dict[Entrant, list[Run]] = {}
     for turn in range(plan.runs):
         for entrant in (OURS, NATIVE):
             runs.setdefault(entrant, []).append(_run(plan, entrant, turn, plan.small, plan.warm_up_epochs))
     if plan.references:
-        prepare(few, ("parquet",))
-        runs[OTHERS[0]] = [_run(plan, OTHERS[0], 0, plan.small, plan.warm_up_epochs)]
-        # Seconds per trigger: a few are enough.
-        runs[OTHERS[1]] = [_run(plan, OTHERS[1], 0, few, 5)]
+        runs[TUNED] = [_run(plan, TUNED, 0, plan.small, plan.warm_up_epochs)]
     section = Section("W3", f"small epochs of {SMALL_EPOCH_ROWS:,} rows, median")
     section.figures = [_figure(entrant, done) for entrant, done in runs.items()]
     ratio = _figure(OURS, runs[OURS]).value / _figure(NATIVE, runs[NATIVE]).value
