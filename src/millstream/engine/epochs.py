@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
-from millstream.engine.reads import Job, Read, Reader
+from millstream.engine.reads import Following, Job, Read, Reader
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock
@@ -102,20 +102,15 @@ class EpochLoop:
 
     # -- an epoch ------------------------------------------------------------------------------
 
-    def _run(
-        self,
-        jobs: tuple[Job, ...],
-        next_jobs: Callable[[Mapping[str, Offsets]], tuple[Job, ...]] | None,
-    ) -> int | None:
+    def _run(self, jobs: tuple[Job, ...], following: Following | None) -> int | None:
         """Read jobs, judge, commit. Meanwhile Spark begins with what comes next, if there is a backlog."""
-        reads = self.reader.read(jobs) if jobs else []
+        reads: list[Read] = []
         try:
+            reads = self.reader.read(jobs) if jobs else []
             now = self.clock.now()
             timer_due = self.next_due_at is not None and self.next_due_at <= now
-            if jobs and next_jobs is not None:
-                following = next_jobs({job.entry.name: job.cut.offsets for job in jobs})
-                if following:
-                    self.reader.go_ahead(following)
+            if jobs and following is not None:
+                self.reader.go_ahead({job.entry.name: job.cut.offsets for job in jobs}, following)
             streams: list[StreamPart] = []
             views: list[ViewPart] = []
             for read in reads:

@@ -1,7 +1,8 @@
-"""Spark's side of epochs, run one step ahead of the commits.
+"""Spark's side of epochs, run ahead of the commits.
 
-While an epoch is judged and committed, Spark already computes the deltas of the next one, if its
-rows are there: where a slice begins does not depend on how the one before it ends up. What is
+While an epoch is judged and committed, Spark already computes the deltas of the next ones, if their
+rows are there: where a slice begins does not depend on how the one before it ends up. Two at a
+time, so that one is being planned or collected while the other keeps the cores busy. What is
 computed ahead is used only if nothing has changed since (offsets, views); otherwise it is dropped,
 which costs time and nothing else.
 """
@@ -9,7 +10,8 @@ which costs time and nothing else.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -23,6 +25,8 @@ from millstream.sources import Cut, Offsets
 from millstream.sources.options import DAY
 from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta
 from millstream.spark.relation import Decoder
+
+_AHEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +51,24 @@ class Read:
     seconds: float
 
 
+Following = Callable[[Mapping[str, Offsets]], tuple[Job, ...]]
+"""The jobs that follow when streams have come to some offsets."""
+
+
 class Reader:
-    """Reads jobs, at most one set of them ahead."""
+    """Reads sets of jobs, some of them ahead of the caller."""
 
     def __init__(self, spark: Callable[[], SparkSession]) -> None:
         self._spark = spark
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="millstream-read-ahead")
-        self._ahead: tuple[tuple[Job, ...], Future[list[Read]]] | None = None
+        self._pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="millstream-read-ahead")
+        self._ahead: deque[tuple[tuple[Job, ...], Future[list[Read]]]] = deque()
         self._generation = 0
 
     def ahead(self, is_current: Callable[[Job], bool]) -> tuple[Job, ...] | None:
-        """The jobs that are being read ahead, if they are still the right ones."""
-        if self._ahead is None:
+        """The next jobs that are being read ahead, if they are still the right ones."""
+        if not self._ahead:
             return None
-        jobs, _ = self._ahead
+        jobs, _ = self._ahead[0]
         if all(is_current(job) for job in jobs):
             return jobs
         self.discard()
@@ -68,48 +76,58 @@ class Reader:
 
     def read(self, jobs: Sequence[Job]) -> list[Read]:
         """The results of jobs, computed now or already ahead."""
-        if self._ahead is not None and self._ahead[0] is jobs:
-            (_, future), self._ahead = self._ahead, None
+        if self._ahead and self._ahead[0][0] is jobs:
+            _, future = self._ahead.popleft()
             return future.result()
-        return self._read_all(jobs)
+        return self._read_all(jobs, self._next_generation())
 
-    def go_ahead(self, jobs: tuple[Job, ...]) -> None:
-        """Begin to read jobs while the caller goes on."""
-        self._ahead = (jobs, self._pool.submit(self._read_all, jobs))
+    def go_ahead(self, offsets: Mapping[str, Offsets], following: Following) -> None:
+        """Begin to read what follows some offsets while the caller goes on."""
+        reached = dict(offsets)
+        for jobs, _ in self._ahead:
+            reached |= {job.entry.name: job.cut.offsets for job in jobs}
+        while len(self._ahead) < _AHEAD:
+            jobs = following(reached)
+            if not jobs:
+                return
+            self._ahead.append((jobs, self._pool.submit(self._read_all, jobs, self._next_generation())))
+            reached |= {job.entry.name: job.cut.offsets for job in jobs}
 
     def discard(self) -> None:
         """Drop what was read ahead."""
-        if self._ahead is None:
-            return
-        (_, future), self._ahead = self._ahead, None
-        if not future.cancel() and future.exception() is None:
-            for read in future.result():
-                read.opened.close()
+        while self._ahead:
+            _, future = self._ahead.popleft()
+            if not future.cancel() and future.exception() is None:
+                for read in future.result():
+                    read.opened.close()
 
     def close(self) -> None:
         self.discard()
         self._pool.shutdown()
 
-    def _read_all(self, jobs: Sequence[Job]) -> list[Read]:
-        # Two generations of temporary views: the rows of one epoch may be asked for while the next is read.
-        self._generation ^= 1
+    def _next_generation(self) -> int:
+        """Sets of temporary views for all that may be open at a time."""
+        self._generation = (self._generation + 1) % (_AHEAD + 2)
+        return self._generation
+
+    def _read_all(self, jobs: Sequence[Job], generation: int) -> list[Read]:
         reads: list[Read] = []
         try:
             for job in jobs:
-                reads.append(self._read(job))  # noqa: PERF401, a failure must find what is open already
+                reads.append(self._read(job, generation))  # noqa: PERF401, a failure must find what is open already
         except BaseException:
             for read in reads:
                 read.opened.close()
             raise
         return reads
 
-    def _read(self, job: Job) -> Read:
+    def _read(self, job: Job, generation: int) -> Read:
         entry, slice_ = job.entry, job.cut.slice
         started = time.perf_counter()
         spark = slice_.frame.sparkSession if isinstance(slice_, BatchSlice) else self._spark()
         max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
         partitions = entry.source.partitions if entry.source is not None else 1
-        decoder = Decoder(entry.stream, max_ahead, self._generation)
+        decoder = Decoder(entry.stream, max_ahead, generation)
         opened = OpenEpoch(spark, decoder, slice_, job.plans, partitions)
         try:
             table_rows: pa.Table | None = None
