@@ -134,7 +134,10 @@ def _from_arrow(rows: pa.Table, schema: Schema, relation: str) -> pa.Table:
             continue
         array = rows.column(given)
         try:
-            if pa.types.is_timestamp(column.type) and not pa.types.is_temporal(array.type):
+            if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(array.type):
+                # Event time has microseconds; what is finer is cut off.
+                arrays.append(array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(column.type))
+            elif pa.types.is_timestamp(column.type) and not pa.types.is_temporal(array.type):
                 arrays.append(_array(array.to_pylist(), column))
             else:
                 arrays.append(array.cast(column.type))
