@@ -13,7 +13,13 @@ from rich.table import Table
 
 from bench.outcome import Figure, Section
 
-_COLORS = {"millstream": "#1f6f8b", "native": "#e08e45", "spark_once": "#c9c9c9", "duckdb_once": "#c9c9c9"}
+_COLORS = {
+    "millstream": "#1f6f8b",
+    "native": "#e08e45",
+    "native_tuned": "#e08e45",
+    "spark_once": "#c9c9c9",
+    "duckdb_once": "#c9c9c9",
+}
 
 
 def show(console: Console, sections: Sequence[Section], machine: dict[str, str], took: str) -> None:
