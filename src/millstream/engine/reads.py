@@ -1,8 +1,7 @@
 """Spark's side of epochs, run ahead of the commits.
 
-While an epoch is judged and committed, Spark already computes the deltas of the next ones, if their
-rows are there: where a slice begins does not depend on how the one before it ends up. Two at a
-time, so that one is being planned or collected while the other keeps the cores busy. What is
+While an epoch is judged and committed, Spark already computes the deltas of the next one, if its
+rows are there: where a slice begins does not depend on how the one before it ends up. What is
 computed ahead is used only if nothing has changed since (offsets, views); otherwise it is dropped,
 which costs time and nothing else.
 """
@@ -26,7 +25,8 @@ from millstream.sources.options import DAY
 from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta
 from millstream.spark.relation import Decoder
 
-_AHEAD = 2
+# More in flight at a time share the same cores and were measured to gain nothing.
+_AHEAD = 1
 
 
 @dataclass(frozen=True, slots=True)
