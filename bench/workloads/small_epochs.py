@@ -30,7 +30,6 @@ class Entrant:
 
 OURS = Entrant("millstream", "tuned", "Millstream: insert to committed")
 NATIVE = Entrant("native", "default", "Structured Streaming: trigger, default settings")
-TUNED = Entrant("native", "tuned", "Structured Streaming: trigger, tuned", reference=True)
 
 
 def measure(plan: Plan) -> list[Section]:
@@ -39,8 +38,6 @@ def measure(plan: Plan) -> list[Section]:
     for turn in range(plan.runs):
         for entrant in (OURS, NATIVE):
             runs.setdefault(entrant, []).append(_run(plan, entrant, turn, plan.small, plan.warm_up_epochs))
-    if plan.references:
-        runs[TUNED] = [_run(plan, TUNED, 0, plan.small, plan.warm_up_epochs)]
     section = Section("W3", f"small epochs of {SMALL_EPOCH_ROWS:,} rows, median")
     section.figures = [_figure(entrant, done) for entrant, done in runs.items()]
     ratio = _figure(OURS, runs[OURS]).value / _figure(NATIVE, runs[NATIVE]).value
