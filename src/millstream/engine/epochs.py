@@ -277,8 +277,7 @@ def split_late(plan: View, rows: pa.Table, before: int) -> tuple[pa.Table, int, 
     if window is None or not plan.windows_close or before == BEGINNING or rows.num_rows == 0:
         return rows, 0, []
     panes = rows.column("__pane").to_numpy()
-    newest_start = panes if window.is_tumbling else panes - (panes - window.offset) % window.slide
-    late = newest_start + window.size + plan.lateness <= before
+    late = window.newest_start(panes) + window.size + plan.lateness <= before
     if not late.any():
         return rows, 0, []
     counts = rows.column("__rows").to_numpy() if isinstance(plan, AggregateView) else np.ones(len(panes), np.int64)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,11 @@ class Window:
 
     def starts(self, pane: int) -> list[int]:
         """The starts of the windows that hold a pane, the newest first."""
-        newest = pane - (pane - self.offset) % self.slide
-        return list(range(newest, pane - self.size, -self.slide))
+        return list(range(self.newest_start(pane), pane - self.size, -self.slide))
+
+    def newest_start(self, pane: Any) -> Any:
+        """The start of the newest window that holds a pane; of one, or of an array of them."""
+        return pane - (pane - self.offset) % self.slide
 
     def newest_start_sql(self, pane: str) -> str:
         """`starts(pane)[0]` in the store's SQL."""
@@ -56,7 +60,7 @@ class Window:
 
     def is_late_sql(self, pane: str, closed_before: str) -> str:
         """Whether every window of a pane ended at or before an instant, in the store's SQL."""
-        return f"{self.newest_start_sql(pane)} + {self.size} <= {closed_before}"
+        return f"({self.newest_start_sql(pane)} + {self.size} <= {closed_before})"
 
     def pane_sql(self, instant: str) -> str:
         """The start of the pane of an instant, in Spark SQL."""

@@ -8,6 +8,8 @@ Spark's generated code is compiled once.
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from millstream.plan.aggregates import FILTER
 from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
 from millstream.plan.windows import Window
@@ -24,32 +26,32 @@ def stats_sql(relation: str) -> str:
     """Per partition: rows, dead rows and the newest event time."""
     return (
         "SELECT __p, count(1) AS __rows, count_if(__dead IS NOT NULL) AS __dead_rows, "
-        "max(IF(__dead IS NULL, __et, NULL)) AS __newest, max(__o) AS __last "
+        "max(IF(__dead IS NULL, __et, NULL)) AS __newest "
         f"FROM {relation} GROUP BY __p"
     )
 
 
 def table_sql(stream: Stream, relation: str) -> str:
-    """The newest row of each primary key, and how many there were."""
-    columns = ", ".join(
-        f"CAST(`{c.name}` AS TIMESTAMP_NTZ) AS `{c.name}`" if str(c.type).startswith("timestamp") else f"`{c.name}`"
-        for c in stream.schema.columns
-    )
+    """The newest row of each primary key."""
     keys = ", ".join(f"IF(__dead IS NULL, `{key}`, NULL)" for key in stream.primary_key)
-    newest = f"max(IF(__dead IS NULL, struct(__o, {columns}), NULL))"
+    newest = f"max(IF(__dead IS NULL, struct(__o, {_own_columns(stream)}), NULL))"
     return (
-        f"SELECT {newest} AS __newest, count(1) AS __rows, __dead IS NOT NULL AS __is_dead "
+        f"SELECT {newest} AS __newest, __dead IS NOT NULL AS __is_dead "
         f"FROM {relation} GROUP BY __dead IS NOT NULL, {keys}"
     )
 
 
 def rows_sql(stream: Stream, relation: str, condition: str, extra: str) -> str:
     """Whole rows that meet a condition, with their place, for the late and dead letters."""
-    columns = ", ".join(
-        f"CAST(`{c.name}` AS TIMESTAMP_NTZ) AS `{c.name}`" if str(c.type).startswith("timestamp") else f"`{c.name}`"
+    return f"SELECT {_own_columns(stream)}, __p, __o, __raw, {extra} FROM {relation} WHERE {condition}"
+
+
+def _own_columns(stream: Stream) -> str:
+    """The columns of a stream; instants leave Spark without a zone."""
+    return ", ".join(
+        f"CAST(`{c.name}` AS TIMESTAMP_NTZ) AS `{c.name}`" if pa.types.is_timestamp(c.type) else f"`{c.name}`"
         for c in stream.schema.columns
     )
-    return f"SELECT {columns}, __p, __o, __raw, {extra} FROM {relation} WHERE {condition}"
 
 
 def used_rows(view: View, stream: Stream, relation: str) -> str:

@@ -152,19 +152,13 @@ class LiveAggregate:
 
     def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
         view, sql = self.view, StateSQL(self.view)
-        group = ", ".join(f"d.{name}" for name in sql.group)
-        old = [f"s.{name} AS old{name}" for name in sql.accumulators]
-        merged = ", ".join(
-            part
-            for part in (
-                group,
-                "s.rowid AS __rid",
-                "coalesce(s.__fired, 0) AS __fired",
-                *sql.merged(),
-                *old,
-            )
-            if part
-        )
+        columns = [
+            *(f"d.{name}" for name in sql.group),
+            "s.rowid AS __rid",
+            "coalesce(s.__fired, 0) AS __fired",
+            *sql.merged(),
+            *(f"s.{name} AS old{name}" for name in sql.accumulators),
+        ]
         new_outputs = [f"{out} AS __n{index}" for index, out in enumerate(sql.outputs())]
         old_outputs = [f"{out} AS __o{index}" for index, out in enumerate(sql.outputs("old"))]
         shown = f"{sql.having()} AS __show, __rid IS NOT NULL AND {sql.having('old')} AS __shown"
@@ -172,21 +166,18 @@ class LiveAggregate:
         results = ", ".join([*new_outputs, *(old_outputs if needs_old else []), shown])
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE __m AS SELECT *, {results} FROM ("
-            f"WITH d AS ({sql.loaded(at.before)}) SELECT {merged} FROM {sql.joined()})"
+            f"WITH d AS ({sql.loaded(at.before)}) SELECT {', '.join(columns)} FROM {sql.joined()})"
         )
         changed = self._changed(needs_old)
         self._publish(connection, at, changed)
-        assign = ", ".join(f"{name} = __m.{name}" for name in sql.accumulators)
-        assign = f"{assign}, " if assign else ""
-        connection.execute(
-            f"UPDATE {sql.table} SET {assign}__fired = __m.__fired + CAST({changed} AS BIGINT), __at = {at.now} "
-            f"FROM __m WHERE {sql.table}.rowid = __m.__rid"
-        )
-        columns = ", ".join([*sql.group, *sql.accumulators])
-        connection.execute(
-            f"INSERT INTO {sql.table} BY NAME SELECT {columns}{', ' if columns else ''}"
-            f"CAST(__show AS BIGINT) AS __fired, {at.now} AS __at FROM __m WHERE __rid IS NULL"
-        )
+        assign = [
+            *(f"{name} = __m.{name}" for name in sql.accumulators),
+            f"__fired = __m.__fired + CAST({changed} AS BIGINT)",
+            f"__at = {at.now}",
+        ]
+        connection.execute(f"UPDATE {sql.table} SET {', '.join(assign)} FROM __m WHERE {sql.table}.rowid = __m.__rid")
+        new = [*sql.group, *sql.accumulators, "CAST(__show AS BIGINT) AS __fired", f"{at.now} AS __at"]
+        connection.execute(f"INSERT INTO {sql.table} BY NAME SELECT {', '.join(new)} FROM __m WHERE __rid IS NULL")
 
     def _changed(self, needs_old: bool) -> str:
         """Whether a row of `__m` publishes anything."""

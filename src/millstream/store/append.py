@@ -41,7 +41,7 @@ class Append:
             connection.register(DELTA, delta)
             is_open = ""
             if view.window is not None and view.windows_close:
-                is_open = f" WHERE __pane + {view.window.size + view.lateness} > {at.before}"
+                is_open = f" WHERE NOT {view.window.is_late_sql('__pane', str(at.before - view.lateness))}"
             connection.execute(f"INSERT INTO {self._rows} SELECT {at.now}, __t, {self._columns} FROM {DELTA}{is_open}")
             connection.execute(
                 f"INSERT INTO {changes_table(view.name)} "
