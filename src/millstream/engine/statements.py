@@ -17,7 +17,7 @@ from millstream.model.schema import TIMESTAMP, sql_type
 from millstream.model.time import format_duration, to_datetime
 from millstream.plan.explain import explain_view
 from millstream.plan.nodes import AggregateView
-from millstream.sql import check_query, position_of, render
+from millstream.sql import check_query, position_of, render, store_sql
 from millstream.sql.statements import (
     CreateStream,
     CreateTable,
@@ -99,7 +99,7 @@ class Statements:
                     position=position_of(table, text, source),
                 )
         try:
-            return self._db.store.query(query.sql(dialect="duckdb"))
+            return self._db.store.query(store_sql(query))
         except MillstreamError as error:
             raise _located(error, query, text, source) from None
 

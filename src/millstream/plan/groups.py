@@ -14,6 +14,7 @@ from millstream.model.errors import MillstreamError
 from millstream.plan.aggregates import AGGREGATES, Accumulator, Argument, aggregate_name
 from millstream.plan.nodes import USED, Kept, Key, Output, fill
 from millstream.plan.reading import Outputs, Reading, is_simple
+from millstream.sql import store_sql
 
 _WINDOW_SQL = {"window_start": "make_timestamp(__ws)", "window_end": "make_timestamp(__ws + {size})"}
 
@@ -154,7 +155,7 @@ class Groups:
         if isinstance(plain, exp.Var):
             return str(plain.this)
         # By zero Spark would fail, and a group that can never be shown again helps nobody: it is NULL.
-        return f"TRY({plain.sql('duckdb')})"
+        return f"TRY({store_sql(plain)})"
 
     def _aggregate_sql(
         self,

@@ -4,6 +4,7 @@ from millstream.sql.functions import AGGREGATES, check_query
 from millstream.sql.parse import parse_script, parse_statement
 from millstream.sql.positions import position_of
 from millstream.sql.render import render
+from millstream.sql.store_sql import store_sql
 from millstream.sql.windows import WindowCall, read_window_call
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "position_of",
     "read_window_call",
     "render",
+    "store_sql",
 ]
