@@ -530,7 +530,7 @@ def test_sums_beyond_64_bits_are_exact(connect: Connect) -> None:
         ("CREATE MATERIALIZED VIEW s AS SELECT id FROM s", "ALREADY_EXISTS", None),
         ("CREATE STREAM s__late (v BIGINT)", "RESERVED_NAME", None),
         ("CREATE MATERIALIZED VIEW w AS SELECT idd FROM s", "UNKNOWN_COLUMN", "id"),
-        ("CREATE MATERIALIZED VIEW w AS SELECT id FROM t", "UNKNOWN_STREAM", None),
+        ("CREATE MATERIALIZED VIEW w AS SELECT id FROM t", "UNKNOWN_RELATION", None),
         ("CREATE MATERIALIZED VIEW w AS SELECT id, id FROM s", "DUPLICATE_COLUMN", None),
         ("CREATE MATERIALIZED VIEW w AS SELECT k, id, count(*) AS n FROM s GROUP BY k", "NOT_GROUPED", None),
         ("CREATE MATERIALIZED VIEW w AS SELECT sum(k) AS n FROM s", None, None),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import check_name
-from millstream.plan.nodes import Stream, View
+from millstream.plan.nodes import Stream, ViewPlan
 from millstream.sources import Source, StreamOptions
 from millstream.sql.statements import CreateStream, CreateTable, CreateView
 
@@ -40,7 +40,7 @@ class StreamEntry:
 @dataclass(slots=True)
 class ViewEntry:
     statement: CreateView
-    plan: View | None = field(default=None)
+    plan: ViewPlan | None = field(default=None)
 
     @property
     def name(self) -> str:

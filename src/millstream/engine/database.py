@@ -26,7 +26,8 @@ from pyspark.sql import SparkSession
 from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
 from millstream.engine.definitions import Definitions
 from millstream.engine.epochs import EpochLoop
-from millstream.engine.reads import Reader
+from millstream.engine.history import History
+from millstream.engine.reads import GENERATIONS, Reader
 from millstream.engine.result import Result
 from millstream.engine.rows import Rows, to_table
 from millstream.engine.statements import Statements
@@ -44,6 +45,8 @@ from millstream.store.duckdb_store import DuckDBStore
 from millstream.store.protocol import Progress
 
 _MAINTAIN_SECONDS = 60.0
+# How much of the past a background slice holds: little enough that live epochs hardly wait for it.
+_PAST_ROWS = 200_000
 
 
 _OPEN: WeakSet[Database] = WeakSet()
@@ -84,6 +87,7 @@ class Database:
         self._wake = threading.Condition()
         self._dirty = False
         self._thread: threading.Thread | None = None
+        self._past: threading.Thread | None = None
         self._streaming: list[StreamingSource] = []
         self._failure: MillstreamError | None = None
         self._maintained_at = time.monotonic()
@@ -113,6 +117,8 @@ class Database:
                 Reader(self._session),
             )
             undo.callback(self._loop.reader.close)
+            self._history = History(self._loop, Reader(self._session, first_generation=GENERATIONS))
+            undo.callback(self._history.reader.close)
             self._statements = Statements(self)
             self._log.on_append(self._on_append)
             undo.callback(self._close_sources)
@@ -238,6 +244,9 @@ class Database:
                 self._definitions.streaming_source(entry).run_available(
                     self._session(), partial(self._loop.run_batch, entry)
                 )
+        if self._thread is None:
+            while self._history.step():
+                pass
         # Rows that arrive meanwhile are for the next call, or this one might never end.
         until = self._loop.ends()
         while self._loop.run(until) is not None:
@@ -253,6 +262,8 @@ class Database:
         self._failure = None
         self._thread = threading.Thread(target=self._run, name="millstream-epochs", daemon=True)
         self._thread.start()
+        self._past = threading.Thread(target=self._catch_up, name="millstream-history", daemon=True)
+        self._past.start()
         for entry in self._pushed():
             source = self._definitions.streaming_source(entry)
             source.start(self._session(), partial(self._loop.run_batch, entry))
@@ -261,13 +272,33 @@ class Database:
     def stop(self) -> None:
         """Stop processing; the epoch under way is finished first."""
         thread, self._thread = self._thread, None
+        past, self._past = self._past, None
         for source in self._streaming:
             source.stop()
         self._streaming.clear()
         if thread is not None:
             self._notify()
             thread.join()
+        if past is not None:
+            past.join()
         self._raise_failure()
+
+    def _catch_up(self) -> None:
+        """Read the past for new views, beside the epochs of the others."""
+        me = threading.current_thread()
+        while self._past is me:
+            try:
+                worked = self._history.step(_PAST_ROWS)
+            except MillstreamError as error:
+                self._failure = error
+                return
+            except Exception as error:
+                self._failure = MillstreamError("INTERNAL", f"{type(error).__name__}: {error}")
+                return
+            if not worked:
+                with self._wake:
+                    if self._past is me:
+                        self._wake.wait(0.2)
 
     def _run(self) -> None:
         me = threading.current_thread()
@@ -336,9 +367,10 @@ class Database:
         """From where on the rows of a stream are still needed, by the stream itself or a view that catches up."""
         readers = [self._store.progress(entry.name) or Progress(offsets=start)]
         for view in self._catalog.views():
-            behind = self._store.view_progress(view.name)
-            if behind is not None and self._definitions.plan(view).stream == entry.name:
-                readers.append(behind)
+            for part in self._definitions.plan(view).on_spark:
+                behind = self._store.view_progress(part.name)
+                if behind is not None and part.stream == entry.name:
+                    readers.append(behind)
         return {p: min(reader.offsets.get(p, offset) for reader in readers) for p, offset in start.items()}
 
     # -- the end -------------------------------------------------------------------------------
@@ -397,6 +429,10 @@ class Database:
     @property
     def loop(self) -> EpochLoop:
         return self._loop
+
+    @property
+    def history(self) -> History:
+        return self._history
 
     @property
     def store(self) -> DuckDBStore:

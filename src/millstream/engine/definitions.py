@@ -15,12 +15,13 @@ from pyspark.sql import SparkSession
 
 from millstream.engine.catalog import Catalog, Entry, StreamEntry, ViewEntry
 from millstream.log import Log, Topic, TopicSettings
-from millstream.model.errors import MillstreamError, did_you_mean
+from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import check_names
 from millstream.model.settings import ViewOptions
 from millstream.model.time import Clock, to_datetime
-from millstream.plan.nodes import Stream, View
-from millstream.plan.planner import plan_view
+from millstream.plan.nodes import AppendView, Part, QueryView, Stream, ViewPlan
+from millstream.plan.queries import plan_query
+from millstream.plan.relations import Relation
 from millstream.sources import (
     SOURCES,
     DatagenOptions,
@@ -188,18 +189,25 @@ class Definitions:
                 return False
             self.catalog.check_free(create.name, create.position)
         entry = ViewEntry(create)
-        view = self.plan(entry)
-        stream = self.catalog.stream(view.stream)
-        schema = delta_schema(self.spark(), stream.stream, view)
+        plan = self.plan(entry)
+        if replacing:
+            self._check_unread(create.name, create.position)
         options = ViewOptions.read(dict(create.options), create.position)
-        history = self._history(stream) if options.backfill else None
+        schemas: dict[str, pa.Schema] = {}
+        history: dict[str, Progress] = {}
+        for part in plan.on_spark:
+            stream = self.catalog.stream(part.stream)
+            schemas[part.name] = delta_schema(self.spark(), stream.stream, part)
+            past = self._history(stream) if options.backfill else None
+            if past is not None:
+                history[part.name] = past
         self.store.create_view(
-            view,
-            schema,
+            plan,
+            schemas,
             render(replace(create, or_replace=False)),
             self.clock.now(),
             history,
-            replace=replacing,
+            replace=self.plan(existing) if replacing and isinstance(existing, ViewEntry) else None,
         )
         self.catalog.add(entry)
         return True
@@ -213,36 +221,37 @@ class Definitions:
         behind = any(progress.offsets.get(partition, 0) > offset for partition, offset in start.items())
         return Progress(offsets=start) if behind else None
 
-    def plan(self, entry: ViewEntry) -> View:
+    def plan(self, entry: ViewEntry) -> ViewPlan:
         """The plan of a view, made once."""
         if entry.plan is None:
             entry.plan = self.plan_statement(entry.statement)
         return entry.plan
 
-    def plan_statement(self, create: CreateView) -> View:
+    def plan_statement(self, create: CreateView) -> ViewPlan:
         check_query(
             create.query,
             text=create.position.text if create.position else "",
             source=create.position.source if create.position else "<sql>",
             continuous=True,
         )
+        return plan_query(replace(create, query=create.query.copy()), self._relation, self._types)
 
-        def find(name: str) -> Stream | None:
-            entry = self.catalog.find(name)
-            if isinstance(entry, ViewEntry) or (isinstance(entry, StreamEntry) and entry.is_table):
-                raise MillstreamError(
-                    "NOT_SUPPORTED",
-                    f"{entry.name} is a {_kind(entry)}: views over tables and views are not supported yet",
-                    hint="a view reads a stream",
-                    position=create.position,
+    def _relation(self, name: str) -> Relation | None:
+        """What a query finds under a name."""
+        entry = self.catalog.find(name)
+        match entry:
+            case StreamEntry() if not entry.is_table:
+                return Relation(entry.name, entry.stream.schema.names(), entry.stream)
+            case StreamEntry():
+                return Relation(
+                    entry.name,
+                    tuple(self.store.columns(entry.name).names),
+                    event_stream=entry.stream if entry.stream.event_time is not None else None,
                 )
-            return entry.stream if entry is not None else None
-
-        return plan_view(
-            replace(create, query=create.query.copy()),
-            find,
-            self._types,
-        )
+            case ViewEntry():
+                columns = tuple(self.store.columns(entry.name).names)
+                return Relation(entry.name, columns, append_only=_only_grows(self.plan(entry).view))
+        return None
 
     def _types(self, stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:
         """The types of expressions; Spark is asked once for each."""
@@ -266,28 +275,41 @@ class Definitions:
                 hint=did_you_mean(drop.name, known),
                 position=drop.position,
             )
-        if isinstance(entry, StreamEntry):
-            readers = [v.name for v in self.catalog.views() if self.plan(v).stream == entry.name]
-            if readers:
-                raise MillstreamError(
-                    "IN_USE",
-                    f"{entry.name} is read by {', '.join(sorted(readers))}",
-                    hint="drop the views first",
-                    position=drop.position,
-                )
-            if entry.source is not None:
-                entry.source.close()
-        self.store.drop(entry.name)
+        self._check_unread(entry.name, drop.position)
+        if isinstance(entry, StreamEntry) and entry.source is not None:
+            entry.source.close()
+        parts = [part.name for part in self.plan(entry).parts] if isinstance(entry, ViewEntry) else [entry.name]
+        self.store.drop(*parts)
         self.catalog.remove(entry.name)
         if isinstance(entry, StreamEntry) and isinstance(entry.options, LogOptions):
             self._drop_topic(entry.options.topic or entry.name)
         return True
+
+    def _check_unread(self, name: str, position: Position | None) -> None:
+        """Refuse to take away what a view reads."""
+        readers = [v.name for v in self.catalog.views() if name in self.plan(v).reads()]
+        if readers:
+            raise MillstreamError(
+                "IN_USE",
+                f"{name} is read by {', '.join(sorted(readers))}",
+                hint="drop the views first",
+                position=position,
+            )
 
     def _drop_topic(self, topic: str) -> None:
         """A topic goes with the last stream that reads it."""
         used = {(e.options.topic or e.name) for e in self.catalog.streams() if isinstance(e.options, LogOptions)}
         if topic not in used and topic in self.log.topics():
             self.log.drop_topic(topic)
+
+
+def _only_grows(part: Part) -> bool:
+    match part:
+        case AppendView():
+            return part.retain is None and part.top is None
+        case QueryView():
+            return part.is_append_only
+    return False
 
 
 def _kind(entry: Entry) -> str:

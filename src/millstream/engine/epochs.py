@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-
-import numpy as np
-import pyarrow as pa
+from dataclasses import dataclass, field, replace
 
 from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
+from millstream.engine.judging import judge
 from millstream.engine.reads import Following, Job, Read, Reader
-from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock
-from millstream.plan.nodes import AggregateView, View
+from millstream.plan.nodes import AggregateView, AppendView, View, ViewPlan
 from millstream.plan.slices import BatchSlice
 from millstream.plan.watermarks import advance, next_idle_at
 from millstream.sources import Cut, Offsets
 from millstream.store.duckdb_store import DuckDBStore
-from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
+from millstream.store.protocol import BEGINNING, EpochPart, Progress, QueryPart, StreamPart, ViewPart
+
+Marks = Callable[[ViewPlan, tuple[str, ...]], tuple[int, int]]
+"""The watermark that some streams have together for a view, before and after an epoch."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class EpochLoop:
     store: DuckDBStore
     clock: Clock
     settings: EngineSettings
-    plan: Callable[[ViewEntry], View]
+    plan: Callable[[ViewEntry], ViewPlan]
     lock: threading.RLock
     committed: threading.Condition
     """Notified after every commit."""
@@ -52,9 +52,6 @@ class EpochLoop:
         with self.lock:
             if not self._knows_timers:
                 self._read_timers()
-            history = self._catch_up()
-            if history is not None:
-                return history
             jobs = self.reader.ahead(self._is_current)
             if jobs is None:
                 jobs = self._jobs({}, until)
@@ -63,13 +60,11 @@ class EpochLoop:
     def run_batch(self, entry: StreamEntry, slice_: BatchSlice) -> int | None:
         """One epoch over a micro-batch that Structured Streaming handed over, once."""
         with self.lock:
-            start = self._progress(entry).offsets
+            start = self.progress(entry).offsets
             if slice_.batch_id < start.get(0, 0):
                 return None
-            while self._catch_up() is not None:
-                pass
             cut = Cut(slice_, {0: slice_.batch_id + 1})
-            return self._run((Job(entry, start, cut, self._plans_of(entry)),), None)
+            return self._run((Job(entry, start, cut, self.plans_of(entry)),), None)
 
     def _jobs(self, done: Mapping[str, Offsets], until: Mapping[str, Offsets] | None) -> tuple[Job, ...]:
         """What can be read next; `done` says where streams will be whose epoch is under way."""
@@ -77,11 +72,11 @@ class EpochLoop:
         for entry in self.catalog.streams():
             if entry.source is None:
                 continue
-            start = done.get(entry.name, self._progress(entry).offsets)
+            start = done.get(entry.name, self.progress(entry).offsets)
             end = None if until is None else until.get(entry.name, {})
             cut = entry.source.cut(start, self.settings.max_epoch_rows, end)
             if cut is not None:
-                jobs.append(Job(entry, dict(start), cut, self._plans_of(entry)))
+                jobs.append(Job(entry, dict(start), cut, self.plans_of(entry)))
         return tuple(jobs)
 
     def _is_current(self, job: Job) -> bool:
@@ -89,15 +84,23 @@ class EpochLoop:
         entry = job.entry
         return (
             self.catalog.find(entry.name) is entry
-            and dict(self._progress(entry).offsets) == dict(job.start)
-            and self._plans_of(entry) == job.plans
+            and dict(self.progress(entry).offsets) == dict(job.start)
+            and self.plans_of(entry) == job.plans
         )
 
-    def _plans_of(self, entry: StreamEntry) -> tuple[View, ...]:
-        plans = [self.plan(view) for view in self.catalog.views()]
-        return tuple(plan for plan in plans if plan.stream == entry.name)
+    def plans(self) -> list[ViewPlan]:
+        return [self.plan(view) for view in self.catalog.views()]
 
-    def _progress(self, entry: StreamEntry) -> Progress:
+    def plans_of(self, entry: StreamEntry) -> tuple[View, ...]:
+        """The parts that live on a stream: those that still read its past are elsewhere."""
+        return tuple(
+            part
+            for plan in self.plans()
+            for part in plan.on_spark
+            if part.stream == entry.name and self.store.view_progress(part.name) is None
+        )
+
+    def progress(self, entry: StreamEntry) -> Progress:
         return self.store.progress(entry.name) or Progress()
 
     # -- an epoch ------------------------------------------------------------------------------
@@ -108,23 +111,21 @@ class EpochLoop:
         try:
             reads = self.reader.read(jobs) if jobs else []
             now = self.clock.now()
-            timer_due = self.next_due_at is not None and self.next_due_at <= now
             if jobs and following is not None:
                 self.reader.go_ahead({job.entry.name: job.cut.offsets for job in jobs}, following)
-            streams: list[StreamPart] = []
-            views: list[ViewPart] = []
+            epoch = Epoch(self, now)
             for read in reads:
-                part, view_parts = self._parts(read, now)
-                streams.append(part)
-                views.extend(view_parts)
-            busy = {job.entry.name for job in jobs}
+                epoch.move(read.job.entry, self._moved(read.job.entry, read, now))
             for entry in self.catalog.streams():
-                if entry.name not in busy:
-                    self._idle(entry, now, timer_due, streams, views)
-            if not streams and not views:
+                if entry.name not in epoch.moves:
+                    epoch.move(entry, self.advance(entry, self.progress(entry), {}, now))
+            for read in reads:
+                epoch.take(read)
+            timer_due = self.next_due_at is not None and self.next_due_at <= now
+            epoch.take_idle({job.entry.name for job in jobs}, timer_due)
+            if not epoch.streams and not epoch.views:
                 return None
-            timings = {"spark_ms": sum(read.seconds for read in reads) * 1000}
-            return self._commit(EpochPart(now, streams, views, timings))
+            return self.commit(epoch.part({"spark_ms": sum(read.seconds for read in reads) * 1000}))
         except BaseException:
             self.reader.discard()
             raise
@@ -132,7 +133,11 @@ class EpochLoop:
             for read in reads:
                 read.opened.close()
 
-    def _commit(self, part: EpochPart) -> int:
+    def _moved(self, entry: StreamEntry, read: Read, now: int) -> Progress:
+        moved = self.advance(entry, self.progress(entry), read.stats.newest, now)
+        return replace(moved, offsets=dict(read.job.cut.offsets))
+
+    def commit(self, part: EpochPart) -> int:
         epoch = self.store.commit(part)
         self._read_timers()
         with self.committed:
@@ -141,48 +146,10 @@ class EpochLoop:
 
     def _read_timers(self) -> None:
         """Processing-time triggers are part of the state, so they survive a restart."""
-        self.next_due_at = self.store.next_due_at([self.plan(view) for view in self.catalog.views()])
+        self.next_due_at = self.store.next_due_at([part for plan in self.plans() for part in plan.on_spark])
         self._knows_timers = True
 
-    def _idle(
-        self,
-        entry: StreamEntry,
-        now: int,
-        timer_due: bool,
-        stream_parts: list[StreamPart],
-        view_parts: list[ViewPart],
-    ) -> None:
-        """A stream without new rows: its watermark may move all the same, and timers may be due."""
-        progress = self._progress(entry)
-        moved = self._advance(entry, progress, {}, now)
-        plans = self._plans_of(entry)
-        if moved.watermark != progress.watermark:
-            stream_parts.append(StreamPart(entry.stream, moved))
-            chosen = list(plans)
-        elif timer_due:
-            chosen = [p for p in plans if isinstance(p, AggregateView) and p.trigger.intervals]
-        else:
-            chosen = []
-        view_parts.extend(ViewPart(plan, None, progress.watermark, moved.watermark) for plan in chosen)
-
-    def _parts(self, read: Read, now: int) -> tuple[StreamPart, list[ViewPart]]:
-        """What a read adds to the epoch."""
-        entry, cut, stats = read.job.entry, read.job.cut, read.stats
-        before = self._progress(entry)
-        after = replace(self._advance(entry, before, stats.newest, now), offsets=dict(cut.offsets))
-        part = StreamPart(
-            entry.stream,
-            after,
-            rows=stats.rows,
-            dead=stats.dead,
-            dead_rows=read.opened.dead_rows() if stats.dead else None,
-            files=cut.files,
-            table_rows=read.table_rows,
-        )
-        views = [self._judge(read, plan, before.watermark, after.watermark) for plan in read.job.plans]
-        return part, views
-
-    def _advance(self, entry: StreamEntry, progress: Progress, newest: Mapping[int, int], now: int) -> Progress:
+    def advance(self, entry: StreamEntry, progress: Progress, newest: Mapping[int, int], now: int) -> Progress:
         merged = {**progress.newest}
         for partition, at in newest.items():
             merged[partition] = max(at, merged.get(partition, at))
@@ -199,65 +166,6 @@ class EpochLoop:
         )
         return replace(progress, newest=merged, active_at=active, watermark=watermark)
 
-    def _judge(self, read: Read, plan: View, before: int, after: int) -> ViewPart:
-        """Part a delta into what is used and what is late, and check that every row is accounted for."""
-        delta, stats, opened = read.deltas[plan.name], read.stats, read.opened
-        rows, late, panes = split_late(plan, delta.rows, before)
-        part = ViewPart(
-            plan,
-            rows,
-            before,
-            after,
-            used=delta.used - late,
-            filtered=delta.filtered,
-            late=late,
-            failed=delta.failed,
-            late_rows=opened.late_rows(plan, panes) if late else None,
-            failed_rows=opened.failed_rows(plan) if delta.failed else None,
-        )
-        decoded = stats.rows - stats.dead
-        if part.used + part.filtered + part.late + part.failed != decoded:
-            raise MillstreamError(
-                "ACCOUNTING",
-                f"view {plan.name}: {decoded} rows decoded, but {part.used} used, {part.filtered} filtered, "
-                f"{part.late} late and {part.failed} failed",
-                hint="this is a defect in Millstream; nothing was committed",
-            )
-        return part
-
-    # -- history -------------------------------------------------------------------------------
-
-    def _catch_up(self) -> int | None:
-        """One epoch of history for a view that is younger than its stream; None when all have joined."""
-        for view in self.catalog.views():
-            behind = self.store.view_progress(view.name)
-            if behind is None:
-                continue
-            plan = self.plan(view)
-            entry = self.catalog.stream(plan.stream)
-            return self._read_history(entry, plan, behind)
-        return None
-
-    def _read_history(self, entry: StreamEntry, plan: View, behind: Progress) -> int:
-        now = self.clock.now()
-        live = self._progress(entry)
-        cut = None
-        if entry.source is not None:
-            cut = entry.source.cut(behind.offsets, self.settings.max_epoch_rows, until=live.offsets)
-        if cut is None:
-            joined = ViewPart(plan, None, behind.watermark, max(behind.watermark, live.watermark))
-            return self._commit(EpochPart(now, [StreamPart(entry.stream, live)], [joined]))
-        (read,) = self.reader.read((Job(entry, behind.offsets, cut, (plan,)),))
-        try:
-            moved = replace(self._advance(entry, behind, read.stats.newest, now), offsets=dict(cut.offsets))
-            done = all(moved.offsets.get(p, 0) >= end for p, end in live.offsets.items())
-            after = max(moved.watermark, live.watermark) if done else moved.watermark
-            part = replace(self._judge(read, plan, behind.watermark, after), catching_up=None if done else moved)
-            stream = StreamPart(entry.stream, live, rows=read.stats.rows, dead=read.stats.dead)
-            return self._commit(EpochPart(now, [stream], [part]))
-        finally:
-            read.opened.close()
-
     # -- waiting -------------------------------------------------------------------------------
 
     def seconds_until_due(self) -> float | None:
@@ -265,20 +173,92 @@ class EpochLoop:
         now = self.clock.now()
         instants = [self.next_due_at] if self.next_due_at is not None else []
         for entry in self.catalog.streams():
-            at = next_idle_at(self._progress(entry).active_at, entry.options.idle_timeout, now)
+            at = next_idle_at(self.progress(entry).active_at, entry.options.idle_timeout, now)
             if at is not None:
                 instants.append(at)
         return max(0.0, (min(instants) - now) / 1_000_000) if instants else None
 
 
-def split_late(plan: View, rows: pa.Table, before: int) -> tuple[pa.Table, int, list[int]]:
-    """Take the panes that no open window holds out of a delta: (the rest, late rows, late panes)."""
-    window = plan.window
-    if window is None or not plan.windows_close or before == BEGINNING or rows.num_rows == 0:
-        return rows, 0, []
-    panes = rows.column("__pane").to_numpy()
-    late = window.newest_start(panes) + window.size + plan.lateness <= before
-    if not late.any():
-        return rows, 0, []
-    counts = rows.column("__rows").to_numpy() if isinstance(plan, AggregateView) else np.ones(len(panes), np.int64)
-    return rows.filter(pa.array(~late)), int(counts[late].sum()), sorted({int(pane) for pane in panes[late]})
+@dataclass(slots=True)
+class Epoch:
+    """An epoch while it is put together."""
+
+    loop: EpochLoop
+    now: int
+    streams: list[StreamPart] = field(default_factory=list)
+    views: list[ViewPart] = field(default_factory=list)
+    moves: dict[str, tuple[Progress, Progress]] = field(default_factory=dict)
+    """How far the streams were and how far they are."""
+    behind: dict[str, tuple[Progress, Progress]] = field(default_factory=dict)
+    """The same for parts of views that read the past."""
+
+    def move(self, entry: StreamEntry, after: Progress) -> None:
+        self.moves[entry.name] = (self.loop.progress(entry), after)
+
+    def marks(self, plan: ViewPlan, streams: tuple[str, ...]) -> tuple[int, int]:
+        """The watermark that some streams have together for a view: that of the slowest.
+
+        Where the view still reads the past of a stream, it is that past's watermark.
+        """
+        before, after = [], []
+        for stream in streams:
+            moves = [self.moves[stream]] if stream in self.moves else []
+            for part in plan.on_spark:
+                behind = self.loop.store.view_progress(part.name)
+                if part.stream == stream and (part.name in self.behind or behind is not None):
+                    moves = [self.behind.get(part.name) or (behind or Progress(), behind or Progress())]
+            for was, is_ in moves:
+                before.append(was.watermark)
+                after.append(is_.watermark)
+        return min(before, default=BEGINNING), min(after, default=BEGINNING)
+
+    def take(self, read: Read) -> None:
+        """What a read of live rows adds."""
+        entry, cut, stats = read.job.entry, read.job.cut, read.stats
+        self.streams.append(
+            StreamPart(
+                entry.stream,
+                self.moves[entry.name][1],
+                rows=stats.rows,
+                dead=stats.dead,
+                dead_rows=read.opened.dead_rows() if stats.dead else None,
+                files=cut.files,
+                table_rows=read.table_rows,
+            )
+        )
+        self.views.extend(judge(read, part, *self.marks_of(part)) for part in read.job.plans)
+
+    def take_idle(self, busy: set[str], timer_due: bool) -> None:
+        """Streams without new rows: their watermarks may move all the same, and timers may be due."""
+        for entry in self.loop.catalog.streams():
+            if entry.name in busy:
+                continue
+            before, after = self.moves[entry.name]
+            parts = self.loop.plans_of(entry)
+            if before.watermark != after.watermark:
+                self.streams.append(StreamPart(entry.stream, after))
+                chosen = list(parts)
+            elif timer_due:
+                chosen = [p for p in parts if isinstance(p, AggregateView) and p.trigger.intervals]
+            else:
+                chosen = []
+            self.views.extend(ViewPart(part, None, *self.marks_of(part)) for part in chosen)
+
+    def marks_of(self, part: View) -> tuple[int, int]:
+        plan = next(plan for plan in self.loop.plans() if part in plan.parts)
+        horizon = part.horizon if isinstance(part, AppendView) else None
+        return self.marks(plan, horizon.streams if horizon is not None else (part.stream,))
+
+    def part(self, timings: Mapping[str, float]) -> EpochPart:
+        """All of it, with what is computed in the store from these changes."""
+        queries: list[QueryPart] = []
+        kept: list[QueryPart] = []
+        touched = {view.view.name for view in self.views if view.delta is not None and view.delta.num_rows}
+        for plan in self.loop.plans():
+            queries.extend(QueryPart(query, *self.marks(plan, query.streams)) for query in plan.in_store)
+            kept.extend(
+                QueryPart(part, *self.marks_of(part))
+                for part in plan.on_spark
+                if isinstance(part, AppendView) and (part.horizon or (part.top and part.name in touched))
+            )
+        return EpochPart(self.now, self.streams, self.views, queries, kept, timings)

@@ -27,6 +27,8 @@ from millstream.spark.relation import Decoder
 
 # More in flight at a time share the same cores and were measured to gain nothing.
 _AHEAD = 1
+GENERATIONS = _AHEAD + 2
+"""How many sets of temporary views a reader uses in turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +60,11 @@ Following = Callable[[Mapping[str, Offsets]], tuple[Job, ...]]
 class Reader:
     """Reads sets of jobs, some of them ahead of the caller."""
 
-    def __init__(self, spark: Callable[[], SparkSession]) -> None:
+    def __init__(self, spark: Callable[[], SparkSession], *, first_generation: int = 0) -> None:
         self._spark = spark
         self._pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="millstream-read-ahead")
         self._ahead: deque[tuple[tuple[Job, ...], Future[list[Read]]]] = deque()
+        self._first = first_generation
         self._generation = 0
 
     def ahead(self, is_current: Callable[[Job], bool]) -> tuple[Job, ...] | None:
@@ -107,8 +110,8 @@ class Reader:
 
     def _next_generation(self) -> int:
         """Sets of temporary views for all that may be open at a time."""
-        self._generation = (self._generation + 1) % (_AHEAD + 2)
-        return self._generation
+        self._generation = (self._generation + 1) % GENERATIONS
+        return self._first + self._generation
 
     def _read_all(self, jobs: Sequence[Job], generation: int) -> list[Read]:
         reads: list[Read] = []

@@ -15,8 +15,8 @@ from millstream.engine.subscription import Subscription
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import TIMESTAMP, sql_type
 from millstream.model.time import format_duration, to_datetime
-from millstream.plan.explain import explain_view
-from millstream.plan.nodes import AggregateView
+from millstream.plan.explain import explain_plan
+from millstream.plan.nodes import AggregateView, QueryView
 from millstream.sql import check_query, position_of, render, store_sql
 from millstream.sql.statements import (
     CreateStream,
@@ -143,18 +143,23 @@ class Statements:
                 rows = [
                     {
                         "name": v.name,
-                        "stream": plan.stream,
-                        "emit": _emit_words(plan),
+                        "stream": ", ".join(sorted(plan.reads())),
+                        "emit": _emit_words(plan.view),
+                        "state": self._state(v.name),
                         "statement": render(v.statement),
                     }
                     for v in catalog.views()
                     for plan in [self._db.definitions.plan(v)]
                 ]
-                return _result(rows, {"name": str, "stream": str, "emit": str, "statement": str})
+                return _result(rows, {"name": str, "stream": str, "emit": str, "state": str, "statement": str})
             case "sinks":
                 return _result([], {"name": str})
             case "epochs":
                 return Result(self._db.store.query(_EPOCHS))
+
+    def _state(self, view: str) -> str:
+        remaining = self._db.history.remaining(view)
+        return "live" if remaining is None else f"reading history, {(1 - remaining) * 100:.0f} % done"
 
     def _stream_row(self, entry: StreamEntry) -> dict[str, Any]:
         progress = self._db.store.progress(entry.name)
@@ -194,7 +199,7 @@ class Statements:
         keys: set[str] = set()
         if isinstance(entry, StreamEntry):
             keys = set(entry.stream.primary_key)
-        elif isinstance(entry, ViewEntry) and isinstance(plan := db.definitions.plan(entry), AggregateView):
+        elif isinstance(entry, ViewEntry) and isinstance(plan := db.definitions.plan(entry).view, AggregateView):
             keys = {key.output for key in plan.keys if key.output is not None}
             if plan.window is not None:
                 keys |= {out.name for out in plan.outputs if "make_timestamp(__ws" in out.sql}
@@ -218,8 +223,8 @@ class Statements:
                     f"    {query.sql(dialect='spark')}",
                 ]
                 return _result([{"plan": line} for line in lines], {"plan": str})
-        stream = db.catalog.stream(plan.stream).stream
-        return _result([{"plan": line} for line in explain_view(plan, stream)], {"plan": str})
+        streams = {name: db.catalog.stream(name).stream for name in plan.streams}
+        return _result([{"plan": line} for line in explain_plan(plan, streams)], {"plan": str})
 
     def _unknown(self, name: str, position: Any) -> MillstreamError:
         known = [entry.name.lower() for entry in self._db.catalog]
@@ -243,6 +248,8 @@ def _result(rows: list[dict[str, Any]], columns: dict[str, type]) -> Result:
 
 
 def _emit_words(plan: Any) -> str:
+    if isinstance(plan, QueryView):
+        return "on epoch"
     if not isinstance(plan, AggregateView):
         return "each row once"
     return "on epoch" if plan.trigger.is_live else "by trigger"

@@ -2,15 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from millstream.model.time import format_duration
-from millstream.plan.nodes import AggregateView, AppendView, Stream, Trigger, View
+from millstream.plan.nodes import AggregateView, AppendView, QueryView, Stream, Trigger, View, ViewPlan
 from millstream.plan.windows import Window
 from millstream.sql.statements import EveryInterval, EveryRows, Rate
 
+_METHODS = {
+    "delta": "changes of each input joined with the others",
+    "union": "changes of each input",
+    "keyed": "computed again for the keys that changed",
+    "whole": "computed again as a whole",
+}
+
+
+def explain_plan(plan: ViewPlan, streams: Mapping[str, Stream]) -> list[str]:
+    """The parts of a view as indented lines, the view first."""
+    lines: list[str] = []
+    for part in reversed(plan.parts):
+        if isinstance(part, QueryView):
+            lines += _explain_query(part)
+        else:
+            lines += explain_view(part, streams[part.stream])
+    return lines
+
+
+def _explain_query(view: QueryView) -> list[str]:
+    lines = [f"{'part' if view.hidden else 'view'} {view.name}"]
+    retracting = view.accumulation == "retracting"
+    lines.append(f"  emits: on epoch, {'retracting' if retracting else 'what changed'}")
+    lines.append(f"  in the store, in the epoch's transaction: {_METHODS[view.method]}")
+    if view.why:
+        lines.append(f"    because {view.why}")
+    if view.method == "keyed":
+        lines.append(f"    affected keys: {', '.join(view.key)}")
+    for input_ in view.inputs:
+        note = ", only grows" if input_.append_only else ""
+        lines.append(f"    reads {input_.relation}{note}")
+    lines.extend(
+        f"    rows of {view.aliases[rows.side]} without a partner appear once the watermark is "
+        f"{format_duration(rows.after)} past them"
+        for rows in view.outer
+    )
+    lines.append(f"    query: {view.sql}")
+    if view.retain is not None:
+        lines.append(f"    state: its rows for {format_duration(view.retain)}")
+    else:
+        lines.append("    state: its rows, as the contents of the view; grows with the result")
+    return lines
+
 
 def explain_view(view: View, stream: Stream) -> list[str]:
-    """The plan as indented lines, the last step first."""
-    lines = [f"view {view.name}"]
+    """The plan of one part as indented lines, the last step first."""
+    lines = [f"{'part' if view.hidden else 'view'} {view.name}"]
     if isinstance(view, AggregateView):
         lines += _explain_aggregate(view, stream)
     else:
@@ -48,7 +93,16 @@ def _explain_aggregate(view: AggregateView, stream: Stream) -> list[str]:
 
 
 def _explain_append(view: AppendView, stream: Stream) -> list[str]:
-    bound = "unbounded: every row is kept" if view.retain is None else "bounded by retain"
+    if view.horizon is not None:
+        bound = (
+            f"rows up to {format_duration(view.horizon.keep)} behind the watermark of {', '.join(view.horizon.streams)}"
+        )
+    elif view.top is not None:
+        bound = f"at most {view.top.count} rows per {', '.join(view.top.partition) or 'the whole stream'}"
+    else:
+        bound = "unbounded: every row is kept" if view.retain is None else "bounded by retain"
+    if view.hidden:
+        return ["  in the store: rows kept for the parts above", f"    state: {bound}"]
     return ["  emits: each row once, in its epoch", "  in the store: append", f"    state: {bound}"]
 
 

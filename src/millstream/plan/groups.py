@@ -64,9 +64,8 @@ class Groups:
             return [node for _, node in outputs]
         if group is None:
             return []
-        for special in ("grouping_sets", "cube", "rollup", "totals"):
-            if group.args.get(special):
-                raise self.reading.unsupported(special.replace("_", " ").upper(), select)
+        if group.find(exp.GroupingSets, exp.Cube, exp.Rollup):
+            raise self.reading.unsupported("grouping sets", select)
         if group.args.get("all"):
             return [node for _, node in outputs if not any(aggregate_name(n) for n in node.walk())]
         return [self._resolve_key(node, outputs) for node in group.expressions]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from millstream.model.schema import Schema
 from millstream.plan.aggregates import Accumulator
@@ -24,6 +25,8 @@ from millstream.sql.statements import (
 )
 
 RESERVED_PREFIX = "__"
+VERSIONS = ".versions"
+"""What the relation of a table's versions is called, after the table."""
 
 # What became of a row, as the delta query codes it.
 USED, FILTERED, DEAD, FAILED = 0, 1, 3, 4
@@ -115,6 +118,33 @@ class AppendView:
     retain: int | None
     changelog_retain: int | None
     checks: tuple[str, ...] = ()
+    hidden: bool = False
+    """Whether the rows are kept for another part of the same view, and nobody else reads them."""
+    horizon: Horizon | None = None
+    top: Top | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """How long a row of a joined stream matters. The clock is the watermark of all `streams` together.
+
+    A row is late once the watermark is `late_after` past it: no partner can come any more. It is
+    let go `keep` past it: no partner that is not late can reach it.
+    """
+
+    streams: tuple[str, ...]
+    late_after: int | None
+    keep: int
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """Only rows of each partition up to a rank can ever matter. Columns, order and rank are the store's SQL."""
+
+    partition: tuple[str, ...]
+    order: str
+    rank: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +169,7 @@ class AggregateView:
     """Row-level expressions that may fail, the filter first, if there is one."""
     always_changes: bool = False
     """Whether every used row changes the published value (a `count(*)` is among the outputs)."""
+    hidden: bool = False
 
     @property
     def is_global(self) -> bool:
@@ -147,6 +178,120 @@ class AggregateView:
 
 
 View = AppendView | AggregateView
+"""What Spark computes the delta of: rows or groups of one stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A relation that a query in the store reads, in one place of its text."""
+
+    relation: str
+    columns: tuple[str, ...]
+    append_only: bool
+    """Whether rows are only ever added, each marked with its epoch."""
+    key: tuple[str, ...] = ()
+    """The columns that decide, together, which rows of the view an input row can change."""
+    optional: OptionalSide | None = None
+    """Set for the side of a LEFT JOIN that may be missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalSide:
+    """What links the optional side of a LEFT JOIN: `columns` of its own with `to_columns` of input `to`."""
+
+    columns: tuple[str, ...]
+    to: int
+    to_columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OuterRows:
+    """Rows of one side of a time-bounded outer join that find no partner.
+
+    They appear once the watermark is `after` past their event time, when no partner can come any
+    more. `outputs` and `condition` are the store's SQL over the columns of input `side` alone.
+    """
+
+    side: int
+    after: int
+    outputs: tuple[str, ...]
+    condition: str | None
+
+
+Method = Literal["delta", "union", "keyed", "whole"]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryView:
+    """A query over relations of the store, maintained in the epoch's transaction.
+
+    `sql` is the store's SQL, in which `"__in0"`, `"__in1"`… stand for the inputs. How it is
+    maintained: `delta`, the changes of each input joined with the others; `union`, the changes of
+    each input by itself; `keyed`, the query again for the keys that changed; `whole`, the query again.
+    """
+
+    name: str
+    sql: str
+    columns: tuple[str, ...]
+    inputs: tuple[Input, ...]
+    method: Method
+    key: tuple[str, ...]
+    """The store's SQL of the key, over the inputs, as `keyed` selects it besides the columns."""
+    identity: tuple[str, ...]
+    """The columns that tell the rows apart, where some are known to."""
+    accumulation: Accumulation
+    retain: int | None
+    changelog_retain: int | None
+    hidden: bool = False
+    streams: tuple[str, ...] = ()
+    """The streams whose watermarks together are the clock of the query."""
+    time: str | None = None
+    """The store's SQL of a row's instant, in microseconds, where it has one."""
+    aliases: tuple[str, ...] = ()
+    """What the inputs are called in `sql` and `on`."""
+    on: str | None = None
+    """The condition that joins the two sides of a time-bounded outer join."""
+    outer: tuple[OuterRows, ...] = ()
+    why: str = ""
+    """Why this method and not a cheaper one."""
+
+    @property
+    def is_append_only(self) -> bool:
+        linear = self.method in ("delta", "union") and not self.outer and self.retain is None
+        return linear and all(i.append_only and not i.optional for i in self.inputs)
+
+
+Part = AppendView | AggregateView | QueryView
+
+
+@dataclass(frozen=True, slots=True)
+class ViewPlan:
+    """A view and the hidden parts it is made of, in the order they are maintained; the view is the last."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def view(self) -> Part:
+        return self.parts[-1]
+
+    @property
+    def on_spark(self) -> tuple[View, ...]:
+        return tuple(part for part in self.parts if not isinstance(part, QueryView))
+
+    @property
+    def in_store(self) -> tuple[QueryView, ...]:
+        return tuple(part for part in self.parts if isinstance(part, QueryView))
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that the view reads itself."""
+        return tuple(dict.fromkeys(part.stream for part in self.on_spark))
+
+    def reads(self) -> set[str]:
+        """The relations of others that the view reads: streams, tables and views."""
+        own = {part.name for part in self.parts}
+        inputs = {i.relation.removesuffix(VERSIONS) for part in self.in_store for i in part.inputs}
+        return (inputs - own) | set(self.streams)
 
 
 def fill(template: str, names: tuple[str, ...]) -> str:

@@ -6,6 +6,8 @@ the query, `groups.py` splits the select list of a view of groups; here they bec
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from millstream.model.settings import ViewOptions
@@ -26,6 +28,14 @@ def plan_view(create: CreateView, streams: StreamLookup, typer: Typer) -> View:
     if is_aggregate(reading.select):
         return _plan_groups(reading, filter_, options)
     return _plan_rows(reading, filter_, options)
+
+
+def plan_rows(create: CreateView, streams: StreamLookup, typer: Typer) -> AppendView:
+    """The plan of rows that are kept for another part of a view. How long they matter is that part's to say."""
+    reading = Reading(create, streams, typer)
+    where = reading.select.args.get("where")
+    filter_ = reading.filter(where.this) if where is not None else None
+    return replace(_plan_rows(reading, filter_, ViewOptions()), windows_close=False, hidden=True, changelog_retain=None)
 
 
 def _plan_rows(reading: Reading, filter_: str | None, options: ViewOptions) -> AppendView:

@@ -160,12 +160,10 @@ class OpenEpoch:
         index = rows.schema.get_field_index("__reason")
         return rows.set_column(index, "__reason", pa.array(reasons, pa.string()))
 
-    def late_rows(self, view: View, panes: Sequence[int]) -> pa.Table:
-        """Used rows of a view that fall into given panes."""
+    def late_rows(self, view: View, condition: str) -> pa.Table:
+        """Used rows of a view that meet a condition."""
         relation = used_rows(view, self.decoder.stream, self._careful.get(view.name, self._relation))
-        listed = ", ".join(f"{pane}L" for pane in panes)
-        condition = f"__class = {USED} AND __pane IN ({listed})"
-        sql = rows_sql(self.decoder.stream, relation, condition, "'late' AS __reason")
+        sql = rows_sql(self.decoder.stream, relation, f"__class = {USED} AND {condition}", "'late' AS __reason")
         return collect(self.spark.sql(sql))
 
     def failed_rows(self, view: View) -> pa.Table:

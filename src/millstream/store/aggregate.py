@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView, prefixed
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
+from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, public, quote
 
@@ -129,10 +130,12 @@ class LiveAggregate:
         connection.execute(
             f"CREATE VIEW {public(view.name)} AS SELECT {sql.named_outputs()} FROM {sql.table} WHERE {sql.having()}"
         )
-        create_changelog(connection, view.name, public(view.name))
+        if not view.hidden:
+            create_changelog(connection, view.name, public(view.name))
         if view.is_global:
             # An aggregate over no rows is a row.
             connection.execute(f"INSERT INTO {sql.table} (__fired, __at) VALUES (0, {now})")
+        if view.is_global and not view.hidden:
             connection.execute(
                 f"INSERT INTO {changes_table(view.name)} "
                 f"SELECT {epoch}, {ADD}, {now}, '{self._add_op}', 'early', 0, false, * FROM {public(view.name)}"
@@ -143,14 +146,16 @@ class LiveAggregate:
     def _add_op(self) -> str:
         return "insert" if self.view.trigger.accumulation == "retracting" else "upsert"
 
-    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment) -> None:
+    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
+        if feeds:
+            begin_changes(connection, self.view.name)
         if delta is not None and delta.num_rows:
             connection.register(DELTA, delta)
-            self._merge(connection, at)
+            self._merge(connection, at, feeds)
             connection.unregister(DELTA)
-        self._forget(connection, at)
+        self._forget(connection, at, feeds)
 
-    def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
         view, sql = self.view, StateSQL(self.view)
         columns = [
             *(f"d.{name}" for name in sql.group),
@@ -162,14 +167,25 @@ class LiveAggregate:
         new_outputs = [f"{out} AS __n{index}" for index, out in enumerate(sql.outputs())]
         old_outputs = [f"{out} AS __o{index}" for index, out in enumerate(sql.outputs("old"))]
         shown = f"{sql.having()} AS __show, __rid IS NOT NULL AND {sql.having('old')} AS __shown"
-        needs_old = not view.always_changes or view.trigger.accumulation == "retracting" or view.having is not None
+        needs_old = (
+            feeds or not view.always_changes or view.trigger.accumulation == "retracting" or view.having is not None
+        )
         results = ", ".join([*new_outputs, *(old_outputs if needs_old else []), shown])
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE __m AS SELECT *, {results} FROM ("
             f"WITH d AS ({sql.loaded(at.before)}) SELECT {', '.join(columns)} FROM {sql.joined()})"
         )
         changed = self._changed(needs_old)
-        self._publish(connection, at, changed)
+        if feeds:
+            count = len(view.outputs)
+            note_changes(
+                connection,
+                view.name,
+                removed_sql=f"SELECT {', '.join(f'__o{i}' for i in range(count))} FROM __m WHERE __shown AND {changed}",
+                added_sql=f"SELECT {', '.join(f'__n{i}' for i in range(count))} FROM __m WHERE __show AND {changed}",
+            )
+        if not view.hidden:
+            self._publish(connection, at, changed)
         assign = [
             *(f"{name} = __m.{name}" for name in sql.accumulators),
             f"__fired = __m.__fired + CAST({changed} AS BIGINT)",
@@ -208,7 +224,7 @@ class LiveAggregate:
             f"SELECT {at.epoch}, {ADD}, {at.now}, '{self._add_op}', {tail}, {new} FROM __m WHERE __show AND {changed}"
         )
 
-    def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
         """Drop what is older than the view retains, and say so in the changelog."""
         view, sql = self.view, StateSQL(self.view)
         if view.retain is None or view.is_global:
@@ -223,6 +239,12 @@ class LiveAggregate:
             f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, {at.now}, '{op}', 'late', __fired, "
             f"{final}, {', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}"
         )
+        if feeds:
+            note_changes(
+                connection,
+                view.name,
+                removed_sql=f"SELECT {', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}",
+            )
         connection.execute(f"DELETE FROM {sql.table} WHERE {old}")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:

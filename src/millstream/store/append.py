@@ -1,4 +1,8 @@
-"""Views of rows: what is used is appended, published once and never refined."""
+"""Views of rows: what is used is appended, published once and never refined.
+
+The table `rows` has, besides the view's columns: `__epoch` and `__at`, when the row came, and `__t`,
+its event time. Rows that are kept for another part of a view are let go when no one can need them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from millstream.plan.nodes import AppendView
 from millstream.store.aggregate import DELTA
 from millstream.store.changelog import ADD, FORGET, changes_table, create_changelog
 from millstream.store.moment import Moment
-from millstream.store.naming import internal, public, quote
+from millstream.store.naming import added, internal, public, quote, removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +33,40 @@ class Append:
     def create(self, connection: duckdb.DuckDBPyConnection, delta: pa.Schema, epoch: int, now: int) -> None:
         connection.register(DELTA, delta.empty_table())
         connection.execute(
-            f"CREATE TABLE {self._rows} AS SELECT CAST(0 AS BIGINT) AS __at, __t, {self._columns} FROM {DELTA} LIMIT 0"
+            f"CREATE TABLE {self._rows} AS SELECT CAST(0 AS BIGINT) AS __epoch, CAST(0 AS BIGINT) AS __at, __t, "
+            f"{self._columns} FROM {DELTA} LIMIT 0"
         )
         connection.unregister(DELTA)
         connection.execute(f"CREATE VIEW {public(self.view.name)} AS SELECT {self._columns} FROM {self._rows}")
-        create_changelog(connection, self.view.name, public(self.view.name))
+        if not self.view.hidden:
+            create_changelog(connection, self.view.name, public(self.view.name))
 
-    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment) -> None:
+    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
         view = self.view
+        if feeds:
+            connection.execute(
+                f"CREATE OR REPLACE TEMP TABLE {removed(view.name)} AS SELECT {self._columns} FROM {self._rows} LIMIT 0"
+            )
         if delta is not None and delta.num_rows:
             connection.register(DELTA, delta)
             is_open = ""
             if view.window is not None and view.windows_close:
                 is_open = f" WHERE NOT {view.window.is_late_sql('__pane', str(at.before - view.lateness))}"
-            connection.execute(f"INSERT INTO {self._rows} SELECT {at.now}, __t, {self._columns} FROM {DELTA}{is_open}")
             connection.execute(
-                f"INSERT INTO {changes_table(view.name)} "
-                f"SELECT {at.epoch}, {ADD}, {at.now}, 'insert', 'early', 0, false, "
-                f"{self._columns} FROM {DELTA}{is_open}"
+                f"INSERT INTO {self._rows} SELECT {at.epoch}, {at.now}, __t, {self._columns} FROM {DELTA}{is_open}"
             )
+            if not view.hidden:
+                connection.execute(
+                    f"INSERT INTO {changes_table(view.name)} "
+                    f"SELECT {at.epoch}, {ADD}, {at.now}, 'insert', 'early', 0, false, "
+                    f"{self._columns} FROM {DELTA}{is_open}"
+                )
             connection.unregister(DELTA)
+        if feeds:
+            connection.execute(
+                f"CREATE OR REPLACE TEMP TABLE {added(view.name)} AS SELECT * FROM {self._rows} "
+                f"WHERE __epoch = {at.epoch}"
+            )
         if view.retain is not None:
             # By event time where there is one; rows without it age by when they came.
             old = f"coalesce(__t <= {at.after - view.retain}, __at <= {at.now - view.retain})"
@@ -57,7 +75,28 @@ class Append:
                 f"SELECT {at.epoch}, {FORGET}, {at.now}, 'retract', 'late', 0, true, "
                 f"{self._columns} FROM {self._rows} WHERE {old}"
             )
+            if feeds:
+                connection.execute(
+                    f"INSERT INTO {removed(view.name)} SELECT {self._columns} FROM {self._rows} WHERE {old}"
+                )
             connection.execute(f"DELETE FROM {self._rows} WHERE {old}")
+
+    def let_go(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+        """Drop kept rows that nothing can need any more, once all that reads them is up to date."""
+        view = self.view
+        if view.horizon is not None and at.after > at.before:
+            connection.execute(f"DELETE FROM {self._rows} WHERE __t <= {at.after - view.horizon.keep}")
+        if view.top is not None:
+            partition = ", ".join(quote(name) for name in view.top.partition)
+            by = f"PARTITION BY {partition} " if partition else ""
+            touched = f"WHERE __epoch = {at.epoch}"
+            same = " AND ".join(f"r.{quote(n)} IS NOT DISTINCT FROM t.{quote(n)}" for n in view.top.partition)
+            affected = f"{self._rows} r SEMI JOIN (SELECT * FROM {self._rows} {touched}) t ON {same or 'true'}"
+            connection.execute(
+                f"DELETE FROM {self._rows} WHERE rowid IN (SELECT __rid FROM (SELECT __rid, "
+                f"{view.top.rank} OVER ({by}{view.top.order}) AS __rank FROM (SELECT r.rowid AS __rid, r.* "
+                f"FROM {affected})) WHERE __rank > {view.top.count})"
+            )
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -20,15 +20,17 @@ import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
-from millstream.plan.nodes import AggregateView, Stream, View
+from millstream.plan.nodes import AggregateView, AppendView, QueryView, Stream, View, ViewPlan
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
 from millstream.store.changelog import changes_table, read_changes_sql
 from millstream.store.connection import open_database, store_error
+from millstream.store.deltas import has_rows
 from millstream.store.letters import create_letters, drop_letters, forget_letters, keep_dead, keep_late
 from millstream.store.moment import Moment
-from millstream.store.naming import internal, public, quote
+from millstream.store.naming import added, internal, public, quote, removed
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
+from millstream.store.query import QueryMaintainer
 from millstream.store.triggered import TriggeredAggregate
 
 FORMAT_VERSION = 1
@@ -135,28 +137,39 @@ class DuckDBStore:
 
     def create_view(
         self,
-        view: View,
-        delta: pa.Schema,
+        plan: ViewPlan,
+        deltas: Mapping[str, pa.Schema],
         statement: str,
         now: int,
-        history: Progress | None,
+        history: Mapping[str, Progress],
         *,
-        replace: bool = False,
+        replace: ViewPlan | None = None,
     ) -> None:
-        """Create a view; with `history` it catches up from there before it joins its stream."""
+        """Create a view and its hidden parts; a part with `history` catches up from there before it joins its
+        stream. `replace` is dropped in the same transaction."""
         with self._transaction() as txn:
-            if replace:
-                self._drop(txn, view.name)
-            self._remember(txn, view.name, "view", statement, now)
-            maintainer(view).create(txn, delta, self._epoch, now)
-            self._save_progress(txn, view.name, "view", history)
-        self._note_progress(view.name, "view", history)
+            for part in replace.parts if replace is not None else ():
+                self._drop(txn, part.name)
+            self._remember(txn, plan.view.name, "view", statement, now)
+            for part in plan.parts:
+                if isinstance(part, QueryView):
+                    QueryMaintainer(part).create(txn, self._epoch, now)
+                    continue
+                maintainer(part).create(txn, deltas[part.name], self._epoch, now)
+                self._save_progress(txn, part.name, "view", history.get(part.name))
+        for part in replace.parts if replace is not None else ():
+            self._note_progress(part.name, "view", None)
+        for part in plan.parts:
+            self._note_progress(part.name, "view", history.get(part.name))
 
-    def drop(self, name: str) -> None:
+    def drop(self, *names: str) -> None:
+        """Drop a stream or a table, or a view with its hidden parts."""
         with self._transaction() as txn:
-            self._drop(txn, name)
-        for kind in ("stream", "view"):
-            self._note_progress(name, kind, None)
+            for name in names:
+                self._drop(txn, name)
+        for name in names:
+            for kind in ("stream", "view"):
+                self._note_progress(name, kind, None)
 
     def _note_progress(self, name: str, kind: str, progress: Progress | None) -> None:
         """Remember what has been committed."""
@@ -216,10 +229,22 @@ class DuckDBStore:
     def commit(self, part: EpochPart) -> int:
         with self._transaction() as txn:
             epoch = self._epoch + 1
+            feeding = {i.relation for q in part.queries if isinstance(q.view, QueryView) for i in q.view.inputs}
+            changed: set[str] = set()
             for stream in part.streams:
                 self._commit_stream(txn, stream, Moment(epoch, part.now, BEGINNING, stream.progress.watermark))
             for view in part.views:
-                self._commit_view(txn, view, epoch, part)
+                self._commit_view(txn, view, epoch, part, view.view.name in feeding)
+                if view.view.name in feeding and _is_changed(txn, view.view.name):
+                    changed.add(view.view.name)
+            for query in part.queries:
+                assert isinstance(query.view, QueryView)
+                moment = Moment(epoch, part.now, query.before, query.after)
+                if QueryMaintainer(query.view).maintain(txn, moment, changed):
+                    changed.add(query.view.name)
+            for rows in part.kept:
+                assert isinstance(rows.view, AppendView)
+                Append(rows.view).let_go(txn, Moment(epoch, part.now, rows.before, rows.after))
             self._record(txn, part, epoch)
             self._clean(txn, part)
         self._epoch = epoch
@@ -252,9 +277,11 @@ class DuckDBStore:
             )
             txn.unregister("__rows")
 
-    def _commit_view(self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart) -> None:
+    def _commit_view(
+        self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart, feeds: bool
+    ) -> None:
         moment = Moment(epoch, whole.now, part.before, part.after)
-        maintainer(part.view).merge(txn, part.delta, moment)
+        maintainer(part.view).merge(txn, part.delta, moment, feeds)
         stream = next((s.stream for s in whole.streams if s.stream.name == part.view.stream), None)
         if stream is not None and part.late_rows is not None:
             keep_late(txn, stream, part.view.name, moment, part.late_rows)
@@ -290,8 +317,8 @@ class DuckDBStore:
         if self._cleaned_at is not None and now - self._cleaned_at < _CLEAN_EVERY:
             return
         self._cleaned_at = now
-        for view in (v.view for v in part.views):
-            if view.changelog_retain is None:
+        for view in [v.view for v in part.views] + [q.view for q in part.queries]:
+            if view.changelog_retain is None or view.hidden:
                 continue
             old = f"{changes_table(view.name)} WHERE __at <= {now - view.changelog_retain}"
             newest = _one(txn.execute(f"SELECT max(__epoch) FROM {old}"))
@@ -342,6 +369,10 @@ class DuckDBStore:
                 hint="read the view itself and go on from the present; changelog_retain says how long changes are kept",
             )
         return self.query(read_changes_sql(view, self.columns(view).names, since))
+
+
+def _is_changed(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:
+    return has_rows(connection, added(relation)) or has_rows(connection, removed(relation))
 
 
 def _one(result: duckdb.DuckDBPyConnection) -> tuple[Any, ...] | None:

@@ -28,3 +28,13 @@ def internal(name: str, part: str) -> str:
 def public(name: str) -> str:
     """What readers see."""
     return f"main.{quote(name)}"
+
+
+def removed(name: str) -> str:
+    """The rows that a relation lost in the epoch that is being committed."""
+    return f"temp.{quote(f'{name}.removed')}"
+
+
+def added(name: str) -> str:
+    """The rows that a relation gained in the epoch that is being committed."""
+    return f"temp.{quote(f'{name}.added')}"

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from millstream.plan.nodes import Stream, View
+from millstream.plan.nodes import AppendView, QueryView, Stream, View
 
 BEGINNING = -(2**62)
 """An instant before all others: the watermark of a stream that had no event yet."""
@@ -63,12 +63,25 @@ class ViewPart:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryPart:
+    """A query in the store, or rows that are kept for one, with the watermarks around the epoch."""
+
+    view: QueryView | AppendView
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
 class EpochPart:
     """All of one epoch."""
 
     now: int
     streams: Sequence[StreamPart]
     views: Sequence[ViewPart]
+    queries: Sequence[QueryPart] = ()
+    """All that is computed in the store, in an order in which every input comes first."""
+    kept: Sequence[QueryPart] = ()
+    """Rows kept for queries, of which some may be let go."""
     timings: Mapping[str, float] = field(default_factory=dict)
 
 

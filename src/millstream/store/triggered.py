@@ -17,6 +17,7 @@ from millstream.plan.nodes import AggregateView
 from millstream.sql.statements import EveryEpoch, EveryInterval, EveryRows, Rate
 from millstream.store.aggregate import DELTA, StateSQL, create_state
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
+from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, public, quote
 
@@ -62,16 +63,19 @@ class TriggeredAggregate:
         own = ", ".join(quote(out.name) for out in view.outputs)
         open_rows = "" if self._discarding else f" UNION ALL SELECT {named} FROM {sql.table} WHERE __shown"
         connection.execute(f"CREATE VIEW {public(view.name)} AS SELECT {own} FROM {self._rows}{open_rows}")
-        create_changelog(connection, view.name, public(view.name))
+        if not view.hidden:
+            create_changelog(connection, view.name, public(view.name))
 
-    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment) -> None:
+    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
+        if feeds:
+            begin_changes(connection, self.view.name)
         if delta is not None and delta.num_rows:
             connection.register(DELTA, delta)
             self._merge(connection, at)
             connection.unregister(DELTA)
-        self._fire(connection, at)
+        self._fire(connection, at, feeds)
         self._close(connection, at)
-        self._forget(connection, at)
+        self._forget(connection, at, feeds)
 
     def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
         sql = StateSQL(self.view)
@@ -109,7 +113,7 @@ class TriggeredAggregate:
         past = f"d.__ws + {self.view.window.size} <= {at.before}"
         return f"IF({past}, {instant(trigger.late)}, {instant(trigger.early)})"
 
-    def _fire(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _fire(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
         view, sql = self.view, StateSQL(self.view)
         outputs = ", ".join(f"{out} AS __n{index}" for index, out in enumerate(sql.outputs()))
         last = ", ".join(self._published)
@@ -121,6 +125,15 @@ class TriggeredAggregate:
         )
         if not connection.execute("SELECT 1 FROM __f LIMIT 1").fetchall():
             return
+        if feeds:
+            shown = f"SELECT {', '.join(self._published)} FROM __f WHERE __shown"
+            new = ", ".join(f"__n{index}" for index in range(len(view.outputs)))
+            note_changes(
+                connection,
+                view.name,
+                removed_sql=None if self._discarding else shown,
+                added_sql=f"SELECT {new} FROM __f WHERE __show",
+            )
         self._publish(connection, at)
         published = "__f.__show" if self._discarding else "(__f.__show OR __f.__shown)"
         updates = [
@@ -162,12 +175,14 @@ class TriggeredAggregate:
         if self._discarding:
             window = "__ws" if view.window is not None else "NULL"
             connection.execute(f"INSERT INTO {self._rows} SELECT {window}, {at.now}, {new} FROM __f WHERE __show")
-        else:
+        elif not view.hidden:
             op, condition = ("retract", "__shown") if self._retracting else ("delete", "__shown AND NOT __show")
             connection.execute(
                 f"INSERT INTO {changes} "
                 f"SELECT {at.epoch}, {REMOVE}, {at.now}, '{op}', {tail}, {old} FROM __f WHERE {condition}"
             )
+        if view.hidden:
+            return
         op = "insert" if self._discarding or self._retracting else "upsert"
         order = "ORDER BY __ws, __rid" if view.window is not None else "ORDER BY __rid"
         connection.execute(
@@ -188,7 +203,7 @@ class TriggeredAggregate:
             )
         connection.execute(f"DELETE FROM {sql.table} WHERE {closed}")
 
-    def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
         """Drop what is older than the view retains, and say so in the changelog."""
         view, sql = self.view, StateSQL(self.view)
         if view.retain is None:
@@ -203,10 +218,15 @@ class TriggeredAggregate:
         insert = (
             f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, {at.now}, '{op}', 'late', 0, true, "
         )
+        if feeds:
+            note_changes(connection, view.name, removed_sql=f"SELECT {own} FROM {self._rows} WHERE {old}")
         connection.execute(f"{insert}{own} FROM {self._rows} WHERE {old}")
         connection.execute(f"DELETE FROM {self._rows} WHERE {old}")
         if not view.windows_close:
-            connection.execute(f"{insert}{', '.join(self._published)} FROM {sql.table} WHERE {old} AND __shown")
+            shown = f"{', '.join(self._published)} FROM {sql.table} WHERE {old} AND __shown"
+            if feeds:
+                note_changes(connection, view.name, removed_sql=f"SELECT {shown}")
+            connection.execute(f"{insert}{shown}")
             connection.execute(f"DELETE FROM {sql.table} WHERE {old}")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from millstream.model.errors import MillstreamError
-from millstream.plan.nodes import AggregateView, Stream
+from millstream.plan.nodes import AggregateView, Stream, ViewPlan
 from millstream.plan.planner import plan_view
 from millstream.sql import parse_statement
 from millstream.sql.statements import CreateStream, CreateView
@@ -64,7 +64,7 @@ class Harness:
         self.offset = 0
         if not self.store.statements():
             self.store.create_stream(STREAM, "CREATE STREAM …", 0)
-            self.store.create_view(planned, DELTA, "CREATE VIEW …", 0, None)
+            self.store.create_view(ViewPlan((planned,)), {planned.name: DELTA}, "CREATE VIEW …", 0, {})
 
     def epoch(self, rows: pa.Table | None, watermark: int | None = None, now: int = 0) -> int:
         before = self.watermark

@@ -1,0 +1,64 @@
+"""What became of the rows of an epoch: used, filtered out, late or failed, and nothing else.
+
+Lateness is judged here, where the watermark before the epoch is known. What always holds: per view,
+decoded rows = used + filtered out + late + failed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from millstream.engine.reads import Read
+from millstream.model.errors import MillstreamError
+from millstream.plan.nodes import AggregateView, View
+from millstream.store.protocol import BEGINNING, ViewPart
+
+
+def judge(read: Read, plan: View, before: int, after: int) -> ViewPart:
+    """Part a delta into what is used and what is late, and check that every row is accounted for."""
+    delta, stats, opened = read.deltas[plan.name], read.stats, read.opened
+    rows, late, condition = split_late(plan, delta.rows, before)
+    part = ViewPart(
+        plan,
+        rows,
+        before,
+        after,
+        used=delta.used - late,
+        filtered=delta.filtered,
+        late=late,
+        failed=delta.failed,
+        late_rows=opened.late_rows(plan, condition) if late else None,
+        failed_rows=opened.failed_rows(plan) if delta.failed else None,
+    )
+    decoded = stats.rows - stats.dead
+    if part.used + part.filtered + part.late + part.failed != decoded:
+        raise MillstreamError(
+            "ACCOUNTING",
+            f"view {plan.name}: {decoded} rows decoded, but {part.used} used, {part.filtered} filtered, "
+            f"{part.late} late and {part.failed} failed",
+            hint="this is a defect in Millstream; nothing was committed",
+        )
+    return part
+
+
+def split_late(plan: View, rows: pa.Table, before: int) -> tuple[pa.Table, int, str]:
+    """Take what is late out of a delta: (the rest, late rows, the condition that finds them again on Spark)."""
+    if before == BEGINNING or rows.num_rows == 0:
+        return rows, 0, ""
+    horizon = None if isinstance(plan, AggregateView) else plan.horizon
+    if horizon is not None and horizon.late_after is not None:
+        oldest = before - horizon.late_after
+        late = rows.column("__t").to_numpy() <= oldest
+        condition = f"__et <= {oldest}L"
+    elif plan.window is not None and plan.windows_close:
+        window = plan.window
+        panes = rows.column("__pane").to_numpy()
+        late = window.newest_start(panes) + window.size + plan.lateness <= before
+        condition = f"__pane IN ({', '.join(f'{pane}L' for pane in sorted({int(p) for p in panes[late]}))})"
+    else:
+        return rows, 0, ""
+    if not late.any():
+        return rows, 0, ""
+    counts = rows.column("__rows").to_numpy() if isinstance(plan, AggregateView) else np.ones(len(late), np.int64)
+    return rows.filter(pa.array(~late)), int(counts[late].sum()), condition

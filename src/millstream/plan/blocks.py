@@ -1,0 +1,457 @@
+"""One select, or one set operation, over relations of the store.
+
+Owns the inputs of a block: which streams are kept as rows for it, with which filters and columns,
+for how long, and what the store's SQL over them is. `maintenance.py` chooses how it is kept up to
+date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+
+from sqlglot import exp
+
+from millstream.model.errors import MillstreamError
+from millstream.model.settings import ViewOptions
+from millstream.plan.bounds import Clock, Column, time_bounds
+from millstream.plan.maintenance import Block, conjuncts, identity, optional_side
+from millstream.plan.nodes import VERSIONS, AppendView, Horizon, Input, OuterRows, Part, QueryView, Stream, Top
+from millstream.plan.relations import Relation
+from millstream.sql import position_of, store_sql
+from millstream.sql.statements import CreateView
+from millstream.sql.windows import WindowCall
+
+_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What one item of FROM reads."""
+
+    item: exp.Expr
+    relation: Relation
+    call: WindowCall | None = None
+    as_of: exp.Expr | None = None
+    table: exp.Table | None = None
+    """The item as it was written."""
+
+    @property
+    def alias(self) -> str:
+        return self.item.alias_or_name.lower()
+
+
+@dataclass
+class BlockPlanner:
+    """Plans the blocks of one view."""
+
+    create: CreateView
+    options: ViewOptions
+    parts: list[Part]
+    new_name: Callable[[], str]
+    keep: Callable[[exp.Select], AppendView]
+    """Plans the rows of a stream that are kept, as a select over it says."""
+
+    # -- set operations ------------------------------------------------------------------------
+
+    def set_operation(
+        self, query: exp.SetOperation, name: str, sides: Sequence[Relation], columns: Sequence[str]
+    ) -> QueryView:
+        word = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}[type(query)]
+        is_all = query.args.get("distinct") is False
+        linear = isinstance(query, exp.Union) and is_all
+        lists = [
+            ", ".join(f"{_quoted(own)} AS {_quoted(out)}" for own, out in zip(side.columns, columns, strict=True))
+            for side in sides
+        ]
+        selects = [f'SELECT {list_} FROM "__in{index}"' for index, list_ in enumerate(lists)]
+        sql = f" {word}{' ALL' if is_all else ''} ".join(selects)
+        if not linear:
+            keys = ", ".join(f'{_quoted(column)} AS "__key{index}"' for index, column in enumerate(columns))
+            sql = f"SELECT *, {keys} FROM ({sql})"
+        inputs = tuple(
+            Input(side.name, side.columns, side.append_only, () if linear else side.columns) for side in sides
+        )
+        return self._view(
+            name,
+            sql,
+            tuple(columns),
+            inputs,
+            method="union" if linear else "keyed",
+            key=() if linear else tuple(_quoted(column) for column in columns),
+            why="" if linear else "equal rows of both sides are looked at together",
+        )
+
+    # -- selects -------------------------------------------------------------------------------
+
+    def select(self, select: exp.Select, name: str, sources: Sequence[Source], inner: Sequence[Source]) -> QueryView:
+        """The part for a select whose FROM items are `sources`; `inner` are read by subqueries in expressions."""
+        kept = [self._keep(select, source, is_inner=False) for source in sources]
+        kept += [self._keep(select, source, is_inner=True) for source in inner]
+        clocks = self._bound(select, sources, kept, inner)
+        aliases = tuple(source.alias for source in sources)
+        choice = Block(select, aliases).choose()
+        columns = tuple(item.alias_or_name for item in select.expressions)
+        relations = [part if isinstance(part, Relation) else _relation(part) for part in kept]
+        if inner or choice.method != "keyed":
+            choice = replace(choice, keys=(), input_keys={})
+        inputs = tuple(
+            Input(
+                relation.name,
+                relation.columns,
+                relation.append_only,
+                choice.input_keys.get(source.alias, ()),
+                optional_side(choice.optional[source.alias], aliases) if source.alias in choice.optional else None,
+            )
+            for source, relation in zip((*sources, *inner), relations, strict=True)
+        )
+        outer = clocks.outer(select, aliases) if clocks is not None else ()
+        on = None
+        if outer:
+            (join,) = select.args["joins"]
+            on = store_sql(join.args["on"])
+            choice = replace(choice, method="delta")
+            inputs = tuple(replace(i, optional=None, key=()) for i in inputs)
+            join.set("side", None)
+        self._bound_rank(select, kept)
+        keys = tuple(store_sql(key) for key in choice.keys)
+        body = select.copy()
+        for index, key in enumerate(choice.keys):
+            body.select(exp.alias_(key.copy(), f"__key{index}", quoted=True), copy=False)
+        time = clocks.time() if clocks is not None and choice.method == "delta" else None
+        if time is not None:
+            body.select(exp.alias_(exp.Var(this=time), "__t", quoted=True), copy=False)
+        return self._view(
+            name,
+            store_sql(body),
+            columns,
+            inputs,
+            method=choice.method,
+            key=keys,
+            why=choice.why,
+            identity=identity(select),
+            streams=clocks.streams if clocks is not None else (),
+            time=time,
+            aliases=aliases,
+            on=on,
+            outer=outer,
+        )
+
+    def _view(
+        self, name: str, sql: str, columns: tuple[str, ...], inputs: tuple[Input, ...], **rest: object
+    ) -> QueryView:
+        hidden = name != self.create.name
+        retain = None if hidden else self.options.retain
+        view = QueryView(
+            name=name,
+            sql=sql,
+            columns=columns,
+            inputs=inputs,
+            accumulation=self.create.emit.accumulation,
+            retain=retain,
+            changelog_retain=None if hidden else self.options.changelog_retain,
+            hidden=hidden,
+            **{"identity": (), **rest},  # type: ignore[arg-type]
+        )
+        if retain is not None and view.method != "delta" and view.method != "union":
+            raise self.error(
+                "BAD_OPTION",
+                "retain has no meaning here: the view is computed from what it reads, as long as that is kept",
+                None,
+                hint="put retain on the views that this one reads",
+            )
+        if self.create.emit.accumulation == "discarding" and not hidden and not self.create.emit.on_watermark:
+            raise self.error("EMIT_WITHOUT_GROUPS", "this view has no panes that could be discarded", None)
+        return view
+
+    # -- streams kept as rows ------------------------------------------------------------------
+
+    def _keep(self, select: exp.Select, source: Source, *, is_inner: bool) -> AppendView | Relation:
+        """The relation of a source in the store; a stream is kept as rows for this."""
+        relation = source.relation
+        part: AppendView | Relation = relation
+        call = source.call
+        if call is not None and call.kind not in ("tumble", "hop"):
+            raise self.error(
+                "WINDOW_NOT_GROUPED",
+                f"{call.kind.upper()} windows have no rows of their own",
+                source.item,
+                hint="GROUP BY window_start, window_end over the stream itself",
+            )
+        if relation.stream is not None:
+            on_spark = call if call is not None and call.kind == "tumble" else None
+            part = self._keep_rows(select, source, relation.stream, on_spark, is_inner)
+            call = None if on_spark is not None else call
+        if call is not None:
+            inner = part if isinstance(part, Relation) else _relation(part)
+            part = self._windows(inner, call)
+        if source.as_of is not None:
+            part = replace(relation, name=relation.name + VERSIONS, columns=(*relation.columns, "__from", "__to"))
+        index = sum(1 for _ in self._placed(select))
+        placed = exp.Table(this=exp.to_identifier(f"__in{index}", quoted=True))
+        placed.set("alias", exp.TableAlias(this=exp.to_identifier(source.alias, quoted=True)))
+        source.item.replace(placed)
+        if source.as_of is not None:
+            self._at_its_time(placed, source)
+        return part
+
+    @staticmethod
+    def _placed(select: exp.Select) -> list[exp.Table]:
+        return [table for table in select.find_all(exp.Table) if table.name.startswith("__in")]
+
+    def _at_its_time(self, placed: exp.Table, source: Source) -> None:
+        """The version of a table that was valid at an instant."""
+        join = placed.parent
+        if not isinstance(join, exp.Join) or source.as_of is None:
+            raise self.error("BAD_AS_OF", "FOR SYSTEM_TIME AS OF belongs to the joined table", source.item)
+        instant = f"epoch_us({store_sql(source.as_of)})"
+        alias = _quoted(source.alias)
+        condition = exp.Var(this=f'({alias}."__from" <= {instant} AND {instant} < {alias}."__to")')
+        on = join.args.get("on")
+        join.set("on", exp.and_(on, condition, copy=False) if on is not None else condition)
+
+    def _keep_rows(
+        self, select: exp.Select, source: Source, stream: Stream, call: WindowCall | None, is_inner: bool
+    ) -> AppendView:
+        alias = source.alias
+        used = [c.name for c in select.find_all(exp.Column) if c.table.lower() == alias]
+        names = list(dict.fromkeys(name.lower() for name in used))
+        if source.call is not None and call is None and source.call.time_column is not None:
+            plain = [name for name in names if name not in ("window_start", "window_end")]
+            names = list(dict.fromkeys([*plain, source.call.time_column.lower()]))
+        if not names:
+            names = [stream.schema.names()[0].lower()]
+        table = source_table(source, call)
+        query = exp.select(*(exp.column(name, quoted=True).as_(name, quoted=True) for name in names)).from_(table)
+        where = select.args.get("where")
+        if where is not None and not is_inner and alias not in _optional(select):
+            mine: list[exp.Expr] = []
+            rest: list[exp.Expr] = []
+            for condition in conjuncts(where.this):
+                tables = {column.table.lower() for column in condition.find_all(exp.Column)}
+                simple = tables == {alias} and not any(condition.find_all(exp.Subquery, exp.Select, exp.Window))
+                (mine if simple else rest).append(condition)
+            for condition in mine:
+                query = query.where(_unqualified(condition), copy=False)
+            select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
+        part = self.keep(query)
+        self.parts.append(part)
+        return part
+
+    def _windows(self, relation: Relation, call: WindowCall) -> Relation:
+        """A relation with the windows of each row: a row for each."""
+        time = next((c for c in relation.columns if c.lower() == (call.time_column or "").lower()), None)
+        if time is None:
+            raise self.error("UNKNOWN_COLUMN", f"{relation.name} has no column {call.time_column!r}", None)
+        instant = f"epoch_us({_quoted(time)})"
+        newest = f"({instant} - (({instant} - {call.offset}) % {call.slide} + {call.slide}) % {call.slide})"
+        starts = f"unnest(range({newest}, {instant} - {call.size}, -{call.slide}))"
+        own = ", ".join(_quoted(column) for column in relation.columns)
+        sql = (
+            f'SELECT {own}, make_timestamp("__ws") AS "window_start", make_timestamp("__ws" + {call.size}) AS '
+            f'"window_end" FROM (SELECT *, {starts} AS "__ws" FROM "__in0")'
+        )
+        columns = (*relation.columns, "window_start", "window_end")
+        inputs = (Input(relation.name, relation.columns, relation.append_only),)
+        part = self._view(self.new_name(), sql, columns, inputs, method="delta", key=())
+        self.parts.append(part)
+        return Relation(part.name, columns, append_only=part.is_append_only)
+
+    # -- bounds --------------------------------------------------------------------------------
+
+    def _bound(
+        self,
+        select: exp.Select,
+        sources: Sequence[Source],
+        kept: list[AppendView | Relation],
+        inner: Sequence[Source],
+    ) -> Clocks | None:
+        """Let go of kept rows that no partner can reach any more."""
+        rows = {s.alias: part for s, part in zip(sources, kept, strict=False) if isinstance(part, AppendView)}
+        if inner or not rows:
+            return None
+        streams = {source.alias: source.relation.stream for source in sources if source.relation.stream is not None}
+        clocks = Clocks(tuple(dict.fromkeys(stream.name for stream in streams.values())), tuple(rows))
+        if not Block(select, tuple(s.alias for s in sources)).is_linear_shape():
+            return None
+        versions = [source for source in sources if source.as_of is not None]
+        if len(sources) == 2 and len(versions) == 1 and len(rows) == 1:
+            table = versions[0].relation.event_stream
+            if table is not None:
+                ((alias, part),) = rows.items()
+                self._replace(kept, part, replace(part, horizon=Horizon((table.name,), None, 1)))
+            return clocks if all(s.event_time for s in streams.values()) else None
+        if (
+            len(sources) < 2
+            or len(rows) != len(sources)
+            or any(not s.event_time or s.correction for s in streams.values())
+        ):
+            return clocks if rows and all(s.event_time for s in streams.values()) else None
+        times: dict[Column, Clock] = {}
+        for source in sources:
+            stream = streams[source.alias]
+            times[source.alias, (stream.event_time or "").lower()] = Clock(source.alias)
+            if source.call is not None and source.call.time_column == stream.event_time:
+                size = source.call.size
+                times[source.alias, "window_start"] = Clock(source.alias, behind=size)
+                times[source.alias, "window_end"] = Clock(source.alias, behind=size, ahead=size)
+        conditions = [c for join in select.args.get("joins") or () for c in conjuncts(join.args.get("on"))]
+        if not any(join.side for join in select.args.get("joins") or ()):
+            conditions += conjuncts(select.args["where"].this if select.args.get("where") else None)
+        reach = time_bounds(conditions, times)
+        lasts = {a: max(0.0, *(reach[a, b] for b in rows if b != a)) for a in rows}
+        for alias, part in rows.items():
+            keep = max(reach[alias, b] + lasts[b] for b in rows if b != alias)
+            if isfinite(keep) and isfinite(lasts[alias]):
+                horizon = Horizon(clocks.streams, int(lasts[alias]) + 1, int(keep) + 1)
+                self._replace(kept, part, replace(part, horizon=horizon))
+                clocks.lasts[alias] = int(lasts[alias]) + 1
+        return clocks
+
+    def _bound_rank(self, select: exp.Select, kept: list[AppendView | Relation]) -> None:
+        """Of rows that are only ranked, let go of those whose rank can never be good enough again."""
+        qualify = select.args.get("qualify")
+        windows = {window.sql() for window in select.find_all(exp.Window)}
+        if qualify is None or len(kept) != 1 or len(windows) != 1 or not isinstance(kept[0], AppendView):
+            return
+        window = next(select.find_all(exp.Window))
+        for window_ in select.find_all(exp.Window):
+            if isinstance(window_.this, exp.RowNumber):
+                _settle_ties(window_)
+        columns = [node.unnest() for node in window.args.get("partition_by") or ()]
+        order = window.args.get("order")
+        if not isinstance(window.this, _RANKS) or order is None or not all(isinstance(c, exp.Column) for c in columns):
+            return
+        for condition in conjuncts(qualify.this):
+            limit = _at_most(condition)
+            if limit is None or select.args.get("where") is not None:
+                continue
+            top = Top(
+                tuple(column.name for column in columns),
+                store_sql(_without_alias(order)),
+                store_sql(window.this),
+                limit,
+            )
+            self._replace(kept, kept[0], replace(kept[0], top=top))
+            return
+
+    def _replace(self, kept: list[AppendView | Relation], old: AppendView, new: AppendView) -> None:
+        kept[kept.index(old)] = new
+        self.parts[self.parts.index(old)] = new
+
+    def error(self, code: str, message: str, node: exp.Expr | None, *, hint: str | None = None) -> MillstreamError:
+        position = self.create.position
+        if node is not None and position is not None:
+            position = position_of(node, position.text, position.source) or position
+        return MillstreamError(code, message, hint=hint, position=position)
+
+
+@dataclass
+class Clocks:
+    """The event times in a join of kept streams."""
+
+    streams: tuple[str, ...]
+    aliases: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        self.lasts: dict[str, int] = {}
+
+    def time(self) -> str:
+        """The instant of a joined row: that of its newest part."""
+        columns = [f'{_quoted(alias)}."__t"' for alias in self.aliases]
+        return columns[0] if len(columns) == 1 else f"greatest({', '.join(columns)})"
+
+    def outer(self, select: exp.Select, aliases: Sequence[str]) -> tuple[OuterRows, ...]:
+        """The sides of a time-bounded outer join whose rows may stay alone."""
+        joins: list[exp.Join] = select.args.get("joins") or []
+        if len(joins) != 1 or not joins[0].side or joins[0].kind in ("SEMI", "ANTI") or len(self.lasts) != 2:
+            return ()
+        preserved = {"LEFT": [0], "RIGHT": [1], "FULL": [0, 1]}[joins[0].side]
+        return tuple(_alone(select, aliases, side, self.lasts[aliases[side]]) for side in preserved)
+
+
+def _alone(select: exp.Select, aliases: Sequence[str], side: int, after: int) -> OuterRows:
+    other = aliases[1 - side]
+
+    def missing(node: exp.Expr) -> exp.Expr:
+        return exp.Null() if isinstance(node, exp.Column) and node.table.lower() == other else node
+
+    where = select.args.get("where")
+    return OuterRows(
+        side,
+        after,
+        tuple(store_sql(item.unalias().copy().transform(missing)) for item in select.expressions),
+        store_sql(where.this.copy().transform(missing)) if where is not None else None,
+    )
+
+
+def source_table(source: Source, call: WindowCall | None) -> exp.Expr:
+    """The stream of a source as it is named in FROM, with its window where Spark assigns it."""
+    stream = source.relation.stream
+    assert stream is not None
+    if call is None:
+        return exp.Table(this=exp.to_identifier(stream.name, quoted=True))
+    assert source.table is not None
+    copy = source.table.copy()
+    copy.set("alias", None)
+    return copy
+
+
+def _relation(part: AppendView) -> Relation:
+    return Relation(part.name, tuple(name for name, _ in part.columns), append_only=True)
+
+
+def _optional(select: exp.Select) -> set[str]:
+    """The aliases that an outer join may leave without a row."""
+    source = select.args.get("from_")
+    before = {source.this.alias_or_name.lower()} if source is not None else set()
+    found: set[str] = set()
+    for join in select.args.get("joins") or ():
+        alias = join.this.alias_or_name.lower()
+        if join.side in ("LEFT", "FULL"):
+            found.add(alias)
+        if join.side in ("RIGHT", "FULL"):
+            found |= before
+        before.add(alias)
+    return found
+
+
+def _unqualified(node: exp.Expr) -> exp.Expr:
+    copy = node.copy()
+    for column in copy.find_all(exp.Column):
+        column.set("table", None)
+    return copy
+
+
+def _without_alias(order: exp.Order) -> exp.Order:
+    return _unqualified(order)  # type: ignore[return-value]
+
+
+def _settle_ties(window: exp.Window) -> None:
+    """Let event time decide between rows that the order leaves equal."""
+    order = window.args.get("order")
+    if order is None:
+        return
+    column = next((c for c in window.find_all(exp.Column)), None)
+    if column is not None:
+        by_time = exp.column("__t", table=column.table, quoted=True)
+        order.append("expressions", exp.Ordered(this=by_time))
+
+
+def _at_most(condition: exp.Expr) -> int | None:
+    """`rank <= n` in any of its spellings: n."""
+    match condition:
+        case exp.LTE() | exp.LT() | exp.EQ() if isinstance(condition.this.unnest(), exp.Window):
+            limit, less = condition.expression, isinstance(condition, exp.LT)
+        case exp.GTE() | exp.GT() if isinstance(condition.expression.unnest(), exp.Window):
+            limit, less = condition.this, isinstance(condition, exp.GT)
+        case _:
+            return None
+    if not isinstance(limit, exp.Literal) or not limit.is_int:
+        return None
+    return int(limit.this) - (1 if less else 0)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

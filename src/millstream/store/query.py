@@ -1,0 +1,293 @@
+"""Views that are computed from other relations of the store, in the same transaction.
+
+The contents are a bag of rows in the table `rows`: the view's columns, `__epoch` and `__at` (when a
+row came), `__t` (its instant, where it has one) and, for a view maintained by keys, `__key0`… What
+always holds after `maintain`: the contents are what the query gives over its inputs as they are
+now, but for rows of bounded joins whose inputs have been let go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+
+import duckdb
+
+from millstream.plan.nodes import VERSIONS, Input, OuterRows, QueryView
+from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
+from millstream.store.deltas import has_rows
+from millstream.store.moment import Moment
+from millstream.store.naming import added, internal, public, quote, removed
+
+_PLUS, _MINUS, _KEYS = "temp.__plus", "temp.__minus", "temp.__keys"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryMaintainer:
+    view: QueryView
+
+    @property
+    def _rows(self) -> str:
+        return internal(self.view.name, "rows")
+
+    @property
+    def _own(self) -> str:
+        return ", ".join(quote(column) for column in self.view.columns)
+
+    @property
+    def _kept(self) -> list[str]:
+        """The columns of a row that are computed: the view's, its key and its instant."""
+        keys = [f"__key{index}" for index in range(len(self.view.key))]
+        time = ["__t"] if self.view.time is not None else []
+        return [*(quote(column) for column in self.view.columns), *keys, *time]
+
+    def create(self, connection: duckdb.DuckDBPyConnection, epoch: int, now: int) -> None:
+        """Create the view with what its inputs have now."""
+        view = self.view
+        sql = self._sql({index: _current(input_) for index, input_ in enumerate(view.inputs)})
+        kept = ", ".join(self._kept)
+        connection.execute(
+            f"CREATE TABLE {self._rows} AS SELECT CAST({epoch} AS BIGINT) AS __epoch, CAST({now} AS BIGINT) AS __at, "
+            f"{kept} FROM ({sql})"
+        )
+        connection.execute(f"CREATE VIEW {public(view.name)} AS SELECT {self._own} FROM {self._rows}")
+        if not view.hidden:
+            create_changelog(connection, view.name, public(view.name))
+            connection.execute(
+                f"INSERT INTO {changes_table(view.name)} SELECT {epoch}, {ADD}, {now}, '{self._add_op}', 'early', 0, "
+                f"false, {self._own} FROM {self._rows}"
+            )
+
+    def maintain(self, connection: duckdb.DuckDBPyConnection, at: Moment, changed: Set[str]) -> bool:
+        """Bring the view up to date with what its inputs lost and gained; whether it changed itself."""
+        view = self.view
+        touched = [index for index, input_ in enumerate(view.inputs) if input_.relation in changed]
+        if not touched and not (view.outer and at.after > at.before) and view.retain is None:
+            return False
+        match view.method:
+            case "delta" | "union":
+                self._delta(connection, at, touched, changed)
+            case "keyed":
+                self._again(connection, touched, by_key=True)
+            case "whole":
+                self._again(connection, touched, by_key=False)
+        return self._publish(connection, at)
+
+    # -- what changes --------------------------------------------------------------------------
+
+    def _delta(self, connection: duckdb.DuckDBPyConnection, at: Moment, touched: list[int], changed: Set[str]) -> None:
+        """The changes of each input, joined with the others: those before it as they are now, those after it as
+        they were. Inputs that can lose rows come first, because as they were is costly for them."""
+        view = self.view
+        order = sorted(range(len(view.inputs)), key=lambda index: view.inputs[index].append_only)
+        plus: list[str] = []
+        minus: list[str] = []
+        for index in touched:
+            relations: dict[int, str] = {}
+            for other, input_ in enumerate(view.inputs):
+                if view.method == "union":
+                    relations[other] = f"(SELECT * FROM {_current(input_)} LIMIT 0)"
+                elif order.index(other) < order.index(index) or input_.relation not in changed:
+                    relations[other] = _current(input_)
+                else:
+                    relations[other] = _before(input_, at.epoch)
+            input_ = view.inputs[index]
+            if input_.optional is not None:
+                self._optional_delta(connection, index, relations, at, plus, minus)
+                continue
+            plus.append(self._sql({**relations, index: added(input_.relation)}))
+            if has_rows(connection, removed(input_.relation)):
+                minus.append(self._sql({**relations, index: removed(input_.relation)}))
+        for rows in view.outer:
+            self._outer(rows, at, changed, plus, minus)
+        self._settle(connection, plus, minus)
+
+    def _optional_delta(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        index: int,
+        relations: dict[int, str],
+        at: Moment,
+        plus: list[str],
+        minus: list[str],
+    ) -> None:
+        """The optional side of a LEFT JOIN changed: the rows that it may belong to, computed as before and as now."""
+        input_ = self.view.inputs[index]
+        side = input_.optional
+        assert side is not None
+        keys = f"temp.__keys{index}"
+        columns = ", ".join(f"{quote(c)} AS __k{i}" for i, c in enumerate(side.columns))
+        connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE {keys} AS SELECT DISTINCT {columns} FROM "
+            f"(SELECT * FROM {removed(input_.relation)} UNION ALL BY NAME SELECT * FROM {added(input_.relation)})"
+        )
+        mine = _among(relations[side.to], side.to_columns, keys)
+        now = _among(_current(input_), side.columns, keys)
+        before = _among(_before(input_, at.epoch), side.columns, keys)
+        plus.append(self._sql({**relations, side.to: mine, index: now}))
+        minus.append(self._sql({**relations, side.to: mine, index: before}))
+
+    def _outer(self, rows: OuterRows, at: Moment, changed: Set[str], plus: list[str], minus: list[str]) -> None:
+        """Rows of a bounded outer join that stay alone, once no partner can come any more."""
+        view, other = self.view, 1 - rows.side
+        own, partner = view.inputs[rows.side], view.inputs[other]
+        alias, partner_alias = (quote(view.aliases[i]) for i in (rows.side, other))
+        outputs = ", ".join(f"{sql} AS {quote(column)}" for sql, column in zip(rows.outputs, view.columns, strict=True))
+        if view.time is not None:
+            outputs += f', {alias}."__t" AS "__t"'
+        where = f" AND {rows.condition}" if rows.condition is not None else ""
+
+        def has_partner(relation: str) -> str:
+            return f"EXISTS (SELECT 1 FROM {relation} AS {partner_alias} WHERE {view.on})"
+
+        time = f'{alias}."__t" + {rows.after}'
+        select = f"SELECT {outputs} FROM {_current(own)} AS {alias} WHERE"
+        if at.after > at.before:
+            due = f"{time} <= {at.after} AND {time} > {at.before}"
+            plus.append(f"{select} {due} AND NOT {has_partner(_current(partner))}{where}")
+        if partner.relation in changed:
+            # A partner that came late, but not too late, for rows that were already shown alone.
+            alone = f"NOT {has_partner(_before(partner, at.epoch))}"
+            minus.append(
+                f"{select} {time} <= {at.before} AND {alone} AND {has_partner(added(partner.relation))}{where}"
+            )
+
+    def _again(self, connection: duckdb.DuckDBPyConnection, touched: list[int], *, by_key: bool) -> None:
+        """The query again, as a whole or for the keys that changed, against what it gave before."""
+        view, kept = self.view, ", ".join(self._kept)
+        if not by_key:
+            sql = self._sql({index: _current(input_) for index, input_ in enumerate(view.inputs)})
+            self._settle(connection, [sql], [f"SELECT {kept} FROM {self._rows}"])
+            return
+        keys = []
+        for index in touched:
+            input_ = view.inputs[index]
+            columns = ", ".join(f"{quote(c)} AS __key{i}" for i, c in enumerate(input_.key))
+            keys += [f"SELECT {columns} FROM {side(input_.relation)}" for side in (removed, added)]
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {_KEYS} AS {' UNION '.join(keys)}")
+        relations = {
+            index: _among(_current(input_), input_.key, _KEYS, "__key") for index, input_ in enumerate(view.inputs)
+        }
+        names = tuple(f"__key{index}" for index in range(len(view.key)))
+        old = f"SELECT {kept} FROM {_among(self._rows, names, _KEYS, '__key')}"
+        self._settle(connection, [self._sql(relations)], [old])
+
+    def _settle(self, connection: duckdb.DuckDBPyConnection, plus: list[str], minus: list[str]) -> None:
+        """Net what comes and what goes into the view's own changes."""
+        kept = ", ".join(self._kept)
+        name = self.view.name
+        empty = f"SELECT {kept} FROM {self._rows} LIMIT 0"
+
+        def collected(queries: list[str]) -> str:
+            return " UNION ALL ".join(f"(SELECT {kept} FROM ({sql}))" for sql in queries) or empty
+
+        if not minus:
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {added(name)} AS {collected(plus)}")
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {removed(name)} AS {empty}")
+            return
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {_PLUS} AS {collected(plus)}")
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {_MINUS} AS {collected(minus)}")
+        for table, more, less in ((added(name), _PLUS, _MINUS), (removed(name), _MINUS, _PLUS)):
+            connection.execute(
+                f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {more} EXCEPT ALL SELECT * FROM {less}"
+            )
+        for table in (_PLUS, _MINUS):
+            connection.execute(f"DROP TABLE {table}")
+
+    # -- what is published ---------------------------------------------------------------------
+
+    @property
+    def _add_op(self) -> str:
+        return "upsert" if self.view.identity and self.view.accumulation != "retracting" else "insert"
+
+    def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> bool:
+        view, gone, come = self.view, removed(self.view.name), added(self.view.name)
+        loses, gains = has_rows(connection, gone), has_rows(connection, come)
+        if loses:
+            self._remove(connection, gone)
+        if gains:
+            connection.execute(
+                f"INSERT INTO {self._rows} BY NAME SELECT {at.epoch} AS __epoch, {at.now} AS __at, * FROM {come}"
+            )
+        if not view.hidden:
+            self._log(connection, at, loses, gains)
+        return self._forget(connection, at) or loses or gains
+
+    def _remove(self, connection: duckdb.DuckDBPyConnection, gone: str) -> None:
+        """Delete as many copies of each row as are gone."""
+        names = self._kept
+        same = " AND ".join(f"r.{name} IS NOT DISTINCT FROM g.{name}" for name in names)
+        listed = ", ".join(names)
+        numbered = f"row_number() OVER (PARTITION BY {', '.join(f'r.{name}' for name in names)}) AS __n"
+        connection.execute(
+            f"DELETE FROM {self._rows} WHERE rowid IN (SELECT __rid FROM ("
+            f"SELECT r.rowid AS __rid, {numbered}, g.__copies FROM {self._rows} r "
+            f"JOIN (SELECT {listed}, count(*) AS __copies FROM {gone} GROUP BY {listed}) g ON {same}"
+            f") WHERE __n <= __copies)"
+        )
+
+    def _log(self, connection: duckdb.DuckDBPyConnection, at: Moment, loses: bool, gains: bool) -> None:
+        view, gone, come = self.view, removed(self.view.name), added(self.view.name)
+        head = f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}"
+        if loses:
+            refined = self._add_op == "upsert"
+            op = "delete" if refined else "retract"
+            unless = ""
+            if refined:
+                same = " AND ".join(f"c.{quote(n)} IS NOT DISTINCT FROM g.{quote(n)}" for n in view.identity)
+                unless = f" WHERE NOT EXISTS (SELECT 1 FROM {come} c WHERE {same})"
+            connection.execute(
+                f"{head}, {REMOVE}, {at.now}, '{op}', 'early', 0, false, {self._own} FROM {gone} g{unless}"
+            )
+        if gains:
+            connection.execute(f"{head}, {ADD}, {at.now}, '{self._add_op}', 'early', 0, false, {self._own} FROM {come}")
+
+    def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> bool:
+        """Drop what is older than the view retains, and say so in the changelog."""
+        view = self.view
+        if view.retain is None:
+            return False
+        by_time = f"__t <= {at.after - view.retain}" if view.time is not None else "NULL"
+        old = f"FROM {self._rows} WHERE coalesce({by_time}, __at <= {at.now - view.retain})"
+        connection.execute(f"INSERT INTO {removed(view.name)} SELECT {', '.join(self._kept)} {old}")
+        if not view.hidden:
+            connection.execute(
+                f"INSERT INTO {changes_table(view.name)} "
+                f"SELECT {at.epoch}, {FORGET}, {at.now}, 'retract', 'late', 0, true, {self._own} {old}"
+            )
+        connection.execute(f"DELETE {old}")
+        return has_rows(connection, removed(view.name))
+
+    def _sql(self, relations: dict[int, str]) -> str:
+        sql = self.view.sql
+        for index, relation in relations.items():
+            sql = sql.replace(f'"__in{index}"', relation)
+        return sql
+
+
+def _current(input_: Input) -> str:
+    """A relation as it is now, in the middle of the epoch. One that only grows shows when each row came."""
+    return internal(input_.relation, "rows") if input_.append_only else _readable(input_.relation)
+
+
+def _readable(relation: str) -> str:
+    if relation.endswith(VERSIONS):
+        return internal(relation.removesuffix(VERSIONS), VERSIONS[1:])
+    return public(relation)
+
+
+def _before(input_: Input, epoch: int) -> str:
+    """A relation as it was before the epoch."""
+    if input_.append_only:
+        return f"(SELECT * FROM {internal(input_.relation, 'rows')} WHERE __epoch < {epoch})"
+    columns = ", ".join(quote(column) for column in input_.columns)
+    now, come, gone = _readable(input_.relation), added(input_.relation), removed(input_.relation)
+    return (
+        f"(SELECT {columns} FROM {now} EXCEPT ALL SELECT {columns} FROM {come} UNION ALL SELECT {columns} FROM {gone})"
+    )
+
+
+def _among(relation: str, columns: Iterable[str], keys: str, prefix: str = "__k") -> str:
+    """The rows of a relation whose columns are among keys."""
+    same = " AND ".join(f"r.{quote(column)} IS NOT DISTINCT FROM k.{prefix}{i}" for i, column in enumerate(columns))
+    return f"(SELECT r.* FROM {relation} r SEMI JOIN {keys} k ON {same})"
