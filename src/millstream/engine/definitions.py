@@ -19,7 +19,7 @@ from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import check_names
 from millstream.model.settings import ViewOptions
 from millstream.model.time import Clock, to_datetime
-from millstream.plan.nodes import AppendView, Part, QueryView, Stream, ViewPlan
+from millstream.plan.nodes import Stream, ViewPlan
 from millstream.plan.queries import plan_query
 from millstream.plan.relations import Relation
 from millstream.sources import (
@@ -250,7 +250,7 @@ class Definitions:
                 )
             case ViewEntry():
                 columns = tuple(self.store.columns(entry.name).names)
-                return Relation(entry.name, columns, append_only=_only_grows(self.plan(entry).view))
+                return Relation(entry.name, columns, append_only=self.plan(entry).view.only_grows)
         return None
 
     def _types(self, stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:
@@ -301,15 +301,6 @@ class Definitions:
         used = {(e.options.topic or e.name) for e in self.catalog.streams() if isinstance(e.options, LogOptions)}
         if topic not in used and topic in self.log.topics():
             self.log.drop_topic(topic)
-
-
-def _only_grows(part: Part) -> bool:
-    match part:
-        case AppendView():
-            return part.retain is None and part.top is None
-        case QueryView():
-            return part.is_append_only
-    return False
 
 
 def _kind(entry: Entry) -> str:

@@ -199,6 +199,8 @@ class Statements:
         keys: set[str] = set()
         if isinstance(entry, StreamEntry):
             keys = set(entry.stream.primary_key)
+        elif isinstance(entry, ViewEntry) and isinstance(query := db.definitions.plan(entry).view, QueryView):
+            keys = set(query.identity)
         elif isinstance(entry, ViewEntry) and isinstance(plan := db.definitions.plan(entry).view, AggregateView):
             keys = {key.output for key in plan.keys if key.output is not None}
             if plan.window is not None:

@@ -16,7 +16,7 @@ from sqlglot import exp
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import ViewOptions
 from millstream.plan.bounds import Clock, Column, time_bounds
-from millstream.plan.maintenance import Block, conjuncts, identity, optional_side
+from millstream.plan.maintenance import Block, Choice, conjuncts, identity, optional_side
 from millstream.plan.nodes import VERSIONS, AppendView, Horizon, Input, OuterRows, Part, QueryView, Stream, Top
 from millstream.plan.relations import Relation
 from millstream.sql import position_of, store_sql
@@ -111,7 +111,7 @@ class BlockPlanner:
         if outer:
             (join,) = select.args["joins"]
             on = store_sql(join.args["on"])
-            choice = replace(choice, method="delta")
+            choice = Choice("delta")
             inputs = tuple(replace(i, optional=None, key=()) for i in inputs)
             join.set("side", None)
         self._bound_rank(select, kept)
@@ -256,7 +256,7 @@ class BlockPlanner:
         inputs = (Input(relation.name, relation.columns, relation.append_only),)
         part = self._view(self.new_name(), sql, columns, inputs, method="delta", key=())
         self.parts.append(part)
-        return Relation(part.name, columns, append_only=part.is_append_only)
+        return Relation(part.name, columns, append_only=part.only_grows)
 
     # -- bounds --------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ def _explain_query(view: QueryView) -> list[str]:
         lines.append(f"    reads {input_.relation}{note}")
     lines.extend(
         f"    rows of {view.aliases[rows.side]} without a partner appear once the watermark is "
-        f"{format_duration(rows.after)} past them"
+        f"{format_duration(rows.after - 1)} past them"
         for rows in view.outer
     )
     lines.append(f"    query: {view.sql}")
@@ -94,9 +94,8 @@ def _explain_aggregate(view: AggregateView, stream: Stream) -> list[str]:
 
 def _explain_append(view: AppendView, stream: Stream) -> list[str]:
     if view.horizon is not None:
-        bound = (
-            f"rows up to {format_duration(view.horizon.keep)} behind the watermark of {', '.join(view.horizon.streams)}"
-        )
+        streams = ", ".join(view.horizon.streams)
+        bound = f"rows up to {format_duration(view.horizon.keep - 1)} behind the watermark of {streams}"
     elif view.top is not None:
         bound = f"at most {view.top.count} rows per {', '.join(view.top.partition) or 'the whole stream'}"
     else:

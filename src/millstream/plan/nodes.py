@@ -123,6 +123,11 @@ class AppendView:
     horizon: Horizon | None = None
     top: Top | None = None
 
+    @property
+    def only_grows(self) -> bool:
+        """Whether rows are only ever added, as far as readers can tell."""
+        return self.retain is None
+
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
@@ -170,6 +175,10 @@ class AggregateView:
     always_changes: bool = False
     """Whether every used row changes the published value (a `count(*)` is among the outputs)."""
     hidden: bool = False
+
+    @property
+    def only_grows(self) -> bool:
+        return False
 
     @property
     def is_global(self) -> bool:
@@ -256,7 +265,7 @@ class QueryView:
     """Why this method and not a cheaper one."""
 
     @property
-    def is_append_only(self) -> bool:
+    def only_grows(self) -> bool:
         linear = self.method in ("delta", "union") and not self.outer and self.retain is None
         return linear and all(i.append_only and not i.optional for i in self.inputs)
 

@@ -152,7 +152,8 @@ class Decomposition:
 
     def _culprit(self, message: str) -> exp.Expr | None:
         words = message.replace('"', "'").split("'")
-        name = words[1].split(".")[-1].strip("`") if len(words) > 1 else ""
+        name = words[1] if len(words) > 1 else message.rsplit(" ", 1)[-1]
+        name = name.split(".")[-1].strip("`")
         return next((c for c in self.create.query.find_all(exp.Column) if c.name.lower() == name.lower()), None)
 
     def _find_stream(self, name: str) -> Stream | None:
@@ -303,9 +304,9 @@ class Decomposition:
         self.parts.append(part)
         match part:
             case QueryView():
-                return Relation(part.name, part.columns, append_only=part.is_append_only)
+                return Relation(part.name, part.columns, append_only=part.only_grows)
             case AppendView():
-                return Relation(part.name, tuple(n for n, _ in part.columns), append_only=part.retain is None)
+                return Relation(part.name, tuple(n for n, _ in part.columns), append_only=part.only_grows)
             case AggregateView():
                 return Relation(part.name, tuple(out.name for out in part.outputs))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AppendView
 from millstream.store.aggregate import DELTA
-from millstream.store.changelog import ADD, FORGET, changes_table, create_changelog
+from millstream.store.changelog import ADD, FORGET, changes_table, create_changelog, derive_changelog
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, quote, removed
 
@@ -38,7 +38,9 @@ class Append:
         )
         connection.unregister(DELTA)
         connection.execute(f"CREATE VIEW {public(self.view.name)} AS SELECT {self._columns} FROM {self._rows}")
-        if not self.view.hidden:
+        if self.view.only_grows and not self.view.hidden:
+            derive_changelog(connection, self.view.name, self._rows, self._columns)
+        elif not self.view.hidden:
             create_changelog(connection, self.view.name, public(self.view.name))
 
     def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
@@ -55,7 +57,7 @@ class Append:
             connection.execute(
                 f"INSERT INTO {self._rows} SELECT {at.epoch}, {at.now}, __t, {self._columns} FROM {DELTA}{is_open}"
             )
-            if not view.hidden:
+            if not view.only_grows:
                 connection.execute(
                     f"INSERT INTO {changes_table(view.name)} "
                     f"SELECT {at.epoch}, {ADD}, {at.now}, 'insert', 'early', 0, false, "

@@ -33,6 +33,14 @@ def create_changelog(connection: duckdb.DuckDBPyConnection, view: str, relation:
     connection.execute(f"CREATE TABLE {changes_table(view)} AS SELECT {header}, * FROM {relation} LIMIT 0")
 
 
+def derive_changelog(connection: duckdb.DuckDBPyConnection, view: str, rows: str, columns: str) -> None:
+    """The changelog of a view that only grows is in its rows: each was inserted once, in its epoch."""
+    values = {"__epoch": "__epoch", "__seq": str(ADD), "__at": "__at", "__op": "'insert'", "__pane": "'early'"}
+    values |= {"__pane_index": "0", "__final": "false"}
+    header = ", ".join(f"CAST({values[name]} AS {type_}) AS {name}" for name, type_ in HEADER)
+    connection.execute(f"CREATE VIEW {changes_table(view)} AS SELECT rowid AS rowid, {header}, {columns} FROM {rows}")
+
+
 def read_changes_sql(view: str, columns: list[str], since: int) -> str:
     """The changelog after an epoch, in order, with its public column names."""
     header = ", ".join(f"{name} AS {quote(name[2:])}" for name, _ in HEADER if name not in ("__seq", "__at"))

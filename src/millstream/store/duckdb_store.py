@@ -181,8 +181,16 @@ class DuckDBStore:
     def _drop(self, txn: duckdb.DuckDBPyConnection, name: str) -> None:
         txn.execute(f"DROP VIEW IF EXISTS {public(name)}")
         drop_letters(txn, name)
-        for part in ("state", "rows", "changes", "table"):
-            txn.execute(f"DROP TABLE IF EXISTS {internal(name, part)}")
+        kinds = dict(
+            txn.execute(
+                "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = 'ms' "
+                "AND starts_with(table_name, ?)",
+                [f"{name}."],
+            ).fetchall()
+        )
+        # Views first: one may be over a table of the same relation.
+        for table, kind in sorted(kinds.items(), key=lambda item: item[1] != "VIEW"):
+            txn.execute(f"DROP {'VIEW' if kind == 'VIEW' else 'TABLE'} ms.{quote(table)}")
         txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.progress WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.files WHERE stream = ?", [name])
@@ -318,7 +326,7 @@ class DuckDBStore:
             return
         self._cleaned_at = now
         for view in [v.view for v in part.views] + [q.view for q in part.queries]:
-            if view.changelog_retain is None or view.hidden:
+            if view.changelog_retain is None or view.hidden or view.only_grows:
                 continue
             old = f"{changes_table(view.name)} WHERE __at <= {now - view.changelog_retain}"
             newest = _one(txn.execute(f"SELECT max(__epoch) FROM {old}"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import duckdb
 
 from millstream.plan.nodes import VERSIONS, Input, OuterRows, QueryView
-from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
+from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog, derive_changelog
 from millstream.store.deltas import has_rows
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, quote, removed
@@ -51,7 +51,9 @@ class QueryMaintainer:
             f"{kept} FROM ({sql})"
         )
         connection.execute(f"CREATE VIEW {public(view.name)} AS SELECT {self._own} FROM {self._rows}")
-        if not view.hidden:
+        if view.only_grows and not view.hidden:
+            derive_changelog(connection, view.name, self._rows, self._own)
+        elif not view.hidden:
             create_changelog(connection, view.name, public(view.name))
             connection.execute(
                 f"INSERT INTO {changes_table(view.name)} SELECT {epoch}, {ADD}, {now}, '{self._add_op}', 'early', 0, "
@@ -209,7 +211,7 @@ class QueryMaintainer:
             connection.execute(
                 f"INSERT INTO {self._rows} BY NAME SELECT {at.epoch} AS __epoch, {at.now} AS __at, * FROM {come}"
             )
-        if not view.hidden:
+        if not view.hidden and not view.only_grows:
             self._log(connection, at, loses, gains)
         return self._forget(connection, at) or loses or gains
 
