@@ -16,10 +16,10 @@ SCRIPT = Path(__file__).with_name("worker.py")
 class Worker:
     """A process of its own that works on a data directory."""
 
-    def __init__(self, directory: Path, mode: str, *, jvm: dict[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, mode: str, *, jvm: dict[str, str] | None = None, script: Path = SCRIPT) -> None:
         self._errors = (directory.parent / f"worker-{time.time_ns()}.err").open("w+b")
         self.process = subprocess.Popen(
-            [sys.executable, str(SCRIPT), str(directory), mode],
+            [sys.executable, str(script), str(directory), mode],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,

@@ -115,7 +115,7 @@ class Terminal:
 def test_help_and_version_come_at_once(state: Path) -> None:
     shown = millstream("--help")
     assert shown.returncode == 0
-    for command in ("run", "sql", "produce", "tail", "explain", "status", "demo"):
+    for command in ("run", "sql", "produce", "tail", "explain", "status", "datagen", "demo"):
         assert f" {command} " in shown.stdout
     version = millstream("--version")
     assert (version.returncode, version.stderr) == (0, "")

@@ -17,6 +17,7 @@ import typer
 from millstream.cli.console import print_error, print_unexpected, quiet
 from millstream.cli.formats import Format
 from millstream.model.errors import MillstreamError
+from millstream.nexmark.formats import FileFormat
 
 app = typer.Typer(
     name="millstream",
@@ -160,6 +161,32 @@ def demo(
 
     if not run_demo(seconds=None if forever else seconds, seed=seed, rate=rate, data=data):
         raise typer.Exit(1)
+
+
+datagen = typer.Typer(name="datagen", help="Make synthetic input, as files.", no_args_is_help=True)
+app.add_typer(datagen)
+
+
+@datagen.command("nexmark")
+def datagen_nexmark(
+    events: Annotated[int, typer.Option("--events", help="How many events: 2% persons, 6% auctions, 92% bids.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the directories person, auction and bid go.")],
+    seed: Annotated[int, typer.Option("--seed", help="Another seed, other events.")] = 1,
+    rate: Annotated[int, typer.Option("--rate", help="Events per second of event time.")] = 10_000,
+    start: Annotated[str | None, typer.Option("--start", help="Event time of the first one.")] = None,
+    disorder: Annotated[
+        str, typer.Option("--disorder", help="How far an event may come behind a newer one, such as '3 seconds'.")
+    ] = "0 seconds",
+    format: Annotated[FileFormat, typer.Option("--format", "-f", help="How rows are written.")] = FileFormat.PARQUET,
+    files: Annotated[int, typer.Option("--files", help="How many files of each kind.")] = 1,
+) -> None:
+    """Write the events of the Nexmark benchmark: an auction house with its persons, auctions and bids.
+
+    The same options give the same rows. examples/nexmark has the streams and the queries.
+    """
+    from millstream.cli.datagen import nexmark
+
+    nexmark(events, out, seed=seed, rate=rate, start=start, disorder=disorder, format=format, files=files)
 
 
 def main() -> NoReturn:
