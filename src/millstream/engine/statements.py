@@ -12,6 +12,7 @@ from sqlglot import exp
 from millstream.engine.catalog import StreamEntry, ViewEntry
 from millstream.engine.result import Result
 from millstream.engine.subscription import Subscription
+from millstream.engine.tables import dated, deciding_columns, find_table, select_keys
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import TIMESTAMP, sql_type
 from millstream.model.time import format_duration, to_datetime
@@ -22,6 +23,7 @@ from millstream.sql.statements import (
     CreateStream,
     CreateTable,
     CreateView,
+    Delete,
     Describe,
     Drop,
     Explain,
@@ -61,6 +63,8 @@ class Statements:
                     db.definitions.drop(statement)
             case Insert():
                 self._insert(statement, text, source)
+            case Delete():
+                self._delete(statement, text, source)
             case Select(query):
                 return Result(self._select(query, text, source))
             case Subscribe(name, from_epoch):
@@ -126,6 +130,13 @@ class Statements:
         arrays = [table.column(i) for i in range(table.num_columns)]
         fixed = [_loosely(array, schema.find(name).type) for array, name in zip(arrays, names, strict=True)]  # type: ignore[union-attr]
         self._db.insert(entry.name, pa.table(fixed, names=names))
+
+    def _delete(self, delete: Delete, text: str, source: str) -> None:
+        """Append the keys of the rows that the last committed epoch has and the condition holds of."""
+        entry = find_table(self._db.catalog, delete.target, delete.position)
+        keys = self._select(select_keys(entry.stream, delete.query), text, source)
+        keys = keys.rename_columns(list(deciding_columns(entry.stream)))
+        self._db.delete(entry.name, dated(entry.stream, keys, self._db.store.progress(entry.name)))
 
     # -- looking -------------------------------------------------------------------------------
 

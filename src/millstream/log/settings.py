@@ -42,6 +42,11 @@ class TopicSettings:
             raise _refused(f"compression {self.compression!r} is not one of lz4, zstd")
 
     @property
+    def compaction(self) -> tuple[object, ...]:
+        """All that decides which rows compaction keeps."""
+        return self.compact_by, self.compact_sequence, self.compact_instant, self.tombstone_retain_micros
+
+    @property
     def roll_micros(self) -> int:
         """The age at which a segment is sealed: never so old that its rows outlive retention twice."""
         if self.retention_micros is None:

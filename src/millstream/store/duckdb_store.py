@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -19,7 +19,6 @@ import duckdb
 import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
-from millstream.model.schema import store_type
 from millstream.plan.nodes import AggregateView, Stream, View
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
@@ -27,8 +26,9 @@ from millstream.store.changelog import changes_table, read_changes_sql
 from millstream.store.connection import open_database, store_error
 from millstream.store.letters import create_letters, drop_letters, forget_letters, keep_dead, keep_late
 from millstream.store.moment import Moment
-from millstream.store.naming import internal, public, quote
+from millstream.store.naming import internal, public
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
+from millstream.store.table import Table, drop_table
 from millstream.store.triggered import TriggeredAggregate
 
 FORMAT_VERSION = 1
@@ -126,12 +126,10 @@ class DuckDBStore:
             create_letters(txn, stream)
 
     def create_table(self, stream: Stream, statement: str, now: int) -> None:
-        columns = ", ".join(f"{quote(c.name)} {store_type(c.type)}" for c in stream.schema.columns)
         with self._transaction() as txn:
             self._remember(txn, stream.name, "table", statement, now)
             create_letters(txn, stream)
-            txn.execute(f"CREATE TABLE {internal(stream.name, 'table')} ({columns})")
-            txn.execute(f"CREATE VIEW {public(stream.name)} AS SELECT * FROM {internal(stream.name, 'table')}")
+            Table(stream).create(txn)
 
     def create_view(
         self,
@@ -168,7 +166,8 @@ class DuckDBStore:
     def _drop(self, txn: duckdb.DuckDBPyConnection, name: str) -> None:
         txn.execute(f"DROP VIEW IF EXISTS {public(name)}")
         drop_letters(txn, name)
-        for part in ("state", "rows", "changes", "table"):
+        drop_table(txn, name)
+        for part in ("state", "rows", "changes"):
             txn.execute(f"DROP TABLE IF EXISTS {internal(name, part)}")
         txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.progress WHERE name = ?", [name])
@@ -216,11 +215,15 @@ class DuckDBStore:
     def commit(self, part: EpochPart) -> int:
         with self._transaction() as txn:
             epoch = self._epoch + 1
-            for stream in part.streams:
-                self._commit_stream(txn, stream, Moment(epoch, part.now, BEGINNING, stream.progress.watermark))
+            stale = {
+                stream.stream.name: self._commit_stream(
+                    txn, stream, Moment(epoch, part.now, BEGINNING, stream.progress.watermark)
+                )
+                for stream in part.streams
+            }
             for view in part.views:
                 self._commit_view(txn, view, epoch, part)
-            self._record(txn, part, epoch)
+            self._record(txn, part, epoch, stale)
             self._clean(txn, part)
         self._epoch = epoch
         for stream in part.streams:
@@ -229,7 +232,8 @@ class DuckDBStore:
             self._note_progress(view.view.name, "view", view.catching_up)
         return epoch
 
-    def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, at: Moment) -> None:
+    def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, at: Moment) -> int:
+        """Commit a stream's share; of a table, how many changes came too late to change anything."""
         stream = part.stream
         self._save_progress(txn, stream.name, "stream", part.progress)
         if part.files:
@@ -239,18 +243,7 @@ class DuckDBStore:
             )
         if part.dead_rows is not None:
             keep_dead(txn, stream, None, at, part.dead_rows)
-        if part.table_rows is not None and part.table_rows.num_rows:
-            columns = stream.schema.names()
-            table = internal(stream.name, "table")
-            txn.register("__rows", part.table_rows)
-            on = " AND ".join(f"t.{quote(key)} = r.{quote(key)}" for key in stream.primary_key)
-            assign = ", ".join(f"{quote(c)} = r.{quote(c)}" for c in columns)
-            values = ", ".join(f"r.{quote(c)}" for c in columns)
-            txn.execute(
-                f"MERGE INTO {table} t USING __rows r ON {on} "
-                f"WHEN MATCHED THEN UPDATE SET {assign} WHEN NOT MATCHED THEN INSERT VALUES ({values})"
-            )
-            txn.unregister("__rows")
+        return Table(stream).merge(txn, part.table_rows, at) if stream.primary_key else 0
 
     def _commit_view(self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart) -> None:
         moment = Moment(epoch, whole.now, part.before, part.after)
@@ -262,10 +255,13 @@ class DuckDBStore:
             keep_dead(txn, stream, part.view.name, moment, part.failed_rows)
         self._save_progress(txn, part.view.name, "view", part.catching_up)
 
-    def _record(self, txn: duckdb.DuckDBPyConnection, part: EpochPart, epoch: int) -> None:
+    def _record(self, txn: duckdb.DuckDBPyConnection, part: EpochPart, epoch: int, stale: Mapping[str, int]) -> None:
         offsets = {s.stream.name: dict(s.progress.offsets) for s in part.streams}
         watermarks = {s.stream.name: s.progress.watermark for s in part.streams if s.stream.watermark}
         streams = {s.stream.name: {"in": s.rows, "decoded": s.rows - s.dead, "dead": s.dead} for s in part.streams}
+        for table in (s for s in part.streams if s.stream.primary_key):
+            filtered = stale[table.stream.name]
+            streams[table.stream.name] |= {"used": table.rows - table.dead - filtered, "filtered": filtered}
         views = {
             v.view.name: {"used": v.used, "filtered": v.filtered, "late": v.late, "failed": v.failed}
             for v in part.views

@@ -5,6 +5,8 @@ Everything internal lives in the schema `ms`; what users may read are views in `
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def quote(name: str) -> str:
     """A name as an identifier.
@@ -28,3 +30,31 @@ def internal(name: str, part: str) -> str:
 def public(name: str) -> str:
     """What readers see."""
     return f"main.{quote(name)}"
+
+
+def removed(name: str) -> str:
+    """Rows that an epoch took out of a table, while the epoch is committed: `temp."users.removed"`."""
+    return f"temp.{quote(f'{name}.removed')}"
+
+
+def added(name: str) -> str:
+    """Rows that an epoch put into a table, while the epoch is committed: `temp."users.added"`."""
+    return f"temp.{quote(f'{name}.added')}"
+
+
+def listed(columns: Iterable[str], of: str = "") -> str:
+    """Columns of a relation, for a select list.
+
+    >>> listed(("a", "b"), "t")
+    't."a", t."b"'
+    """
+    return ", ".join(f"{of}.{quote(column)}" if of else quote(column) for column in columns)
+
+
+def matched(keys: Iterable[str], left: str, right: str) -> str:
+    """The condition that two relations agree in key columns, which are never NULL.
+
+    >>> matched(("a", "b"), "t", "r")
+    't."a" = r."a" AND t."b" = r."b"'
+    """
+    return " AND ".join(f"{left}.{quote(key)} = {right}.{quote(key)}" for key in keys)
