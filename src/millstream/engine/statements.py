@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from millstream.engine.as_of import read_as_of
 from millstream.engine.catalog import StreamEntry, ViewEntry
 from millstream.engine.result import Result
 from millstream.engine.subscription import Subscription
@@ -102,6 +103,7 @@ class Statements:
                     hint="create a view over it and read that" if known else did_you_mean(table.name, readable),
                     position=position_of(table, text, source),
                 )
+        read_as_of(query, self._db.catalog, text, source)
         try:
             return self._db.store.query(query.sql(dialect="duckdb"))
         except MillstreamError as error:
