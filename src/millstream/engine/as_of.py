@@ -26,7 +26,7 @@ def read_as_of(query: exp.Query, catalog: Catalog, text: str, source: str) -> No
             )
         instant = f"epoch_us(CAST({version.expression.sql(dialect='duckdb')} AS TIMESTAMP))"
         columns = listed(entry.stream.stored.names())
-        versions = exp.maybe_parse(
+        versions: exp.Select = exp.maybe_parse(
             f"SELECT {columns} FROM {internal(entry.name, 'versions')} WHERE __from <= {instant} AND {instant} < __to",
             dialect="duckdb",
         )

@@ -13,7 +13,7 @@ from millstream.engine.as_of import read_as_of
 from millstream.engine.catalog import StreamEntry, ViewEntry
 from millstream.engine.result import Result
 from millstream.engine.subscription import Subscription
-from millstream.engine.tables import dated, deciding_columns, find_table, select_keys
+from millstream.engine.tables import column_notes, dated, deciding_columns, find_table, select_keys
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import TIMESTAMP, sql_type
 from millstream.model.time import format_duration, to_datetime
@@ -205,14 +205,19 @@ class Statements:
         if name is None:
             raise self._unknown(describe.name, describe.position)
         keys: set[str] = set()
+        others: dict[str, str] = {}
         if isinstance(entry, StreamEntry):
-            keys = set(entry.stream.primary_key)
+            keys, others = set(entry.stream.primary_key), column_notes(entry.stream)
         elif isinstance(entry, ViewEntry) and isinstance(plan := db.definitions.plan(entry), AggregateView):
             keys = {key.output for key in plan.keys if key.output is not None}
             if plan.window is not None:
                 keys |= {out.name for out in plan.outputs if "make_timestamp(__ws" in out.sql}
         rows = [
-            {"column": field.name, "type": sql_type(field.type), "note": "key" if field.name in keys else None}
+            {
+                "column": field.name,
+                "type": sql_type(field.type),
+                "note": "key" if field.name in keys else others.get(field.name),
+            }
             for field in db.store.columns(name)
         ]
         return _result(rows, {"column": str, "type": str, "note": str})

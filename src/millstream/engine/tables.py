@@ -16,6 +16,7 @@ from millstream.engine.catalog import Catalog, StreamEntry
 from millstream.log import TOMBSTONE
 from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import TIMESTAMP, sql_type
+from millstream.model.time import format_duration
 from millstream.plan.nodes import Stream
 from millstream.plan.tables import ANY, TableRules
 from millstream.sources.options import TableOptions
@@ -113,6 +114,15 @@ def _column(
 
 def _refused(create: CreateTable, option: str, detail: str) -> MillstreamError:
     return MillstreamError("BAD_OPTION", f"option {option!r} has a bad value", detail=detail, position=create.position)
+
+
+def column_notes(stream: Stream) -> dict[str, str]:
+    """What DESCRIBE says of columns that decide about changes."""
+    notes = {stream.rules.sequence: "sequence"} if stream.rules.sequence is not None else {}
+    if stream.event_time is not None:
+        said = f"event time, watermark {format_duration(stream.slack)} behind"
+        notes[stream.event_time] = f"sequence, {said}" if stream.event_time in notes else said
+    return notes
 
 
 # -- deletions ---------------------------------------------------------------------------------
