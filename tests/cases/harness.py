@@ -9,6 +9,7 @@ first line of a block says what it is, the rest is its body:
     error CODE [line:column]      run SQL that must be refused with this code (at this place)
     insert STREAM [error CODE]    insert rows, one epoch's worth; a table or JSON lines
     lines STREAM                  insert undecoded lines in the stream's format
+    delete TABLE [error CODE]     delete rows by key, in order with what is inserted
     epoch                         drain: process what has arrived
     clock SECONDS                 move processing time forward, then drain
     restart                       close the database and open it again
@@ -54,7 +55,7 @@ Driver = Literal["as_written", "restarts", "split", "merged"]
 Row = tuple[str, ...]
 
 EXPECTATIONS = ("error", "query", "text", "changes", "late", "dead")
-STEPS = ("statement", "insert", "lines", "epoch", "clock", "restart")
+STEPS = ("statement", "insert", "lines", "delete", "epoch", "clock", "restart")
 READS = ("query", "text", "late", "dead")
 ORIGIN = datetime(1970, 1, 1)
 # Into how many epochs the `split` driver cuts an insert.
@@ -261,12 +262,15 @@ class Runner:
                 self.db.sql(block.sql)
             case "error":
                 self._expect_error(block, lambda: self.db.sql(block.sql))
-            case "insert" if "error" in block.arguments:
-                self._expect_error(block, lambda: self.db.insert(block.arguments[0], read_rows(block.body)))
+            case "insert" | "delete" as word if "error" in block.arguments:
+                change = self.db.insert if word == "insert" else self.db.delete
+                self._expect_error(block, lambda: change(block.arguments[0], read_rows(block.body)))
             case "insert":
                 self._insert(block, read_rows(block.body), self.db.insert)
             case "lines":
                 self._insert(block, list(block.body), self.db.insert_lines)
+            case "delete":
+                self._insert(block, read_rows(block.body), self.db.delete)
             case "epoch" | "clock":
                 self._epoch(block, index)
             case "restart":
@@ -299,7 +303,7 @@ class Runner:
         self.db = self.reopen(self.clock)
 
     def _expect_error(self, block: Block, action: Callable[[], object]) -> None:
-        code = block.arguments[block.arguments.index("error") + 1] if block.word == "insert" else block.arguments[0]
+        code = block.arguments[block.arguments.index("error") + 1] if "error" in block.arguments else block.arguments[0]
         try:
             action()
         except ms.MillstreamError as error:

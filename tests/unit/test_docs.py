@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from millstream.sources.options import SOURCES, StreamOptions
+from millstream.engine.tables import split_options, table_rules
+from millstream.sources.options import SOURCES, StreamOptions, TableOptions
 from millstream.sql import check_query, parse_script
-from millstream.sql.statements import CreateStream, CreateView, Select
+from millstream.sql.statements import CreateStream, CreateTable, CreateView, Select
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -42,6 +43,11 @@ def test_every_option_of_a_source_is_described(model: type[StreamOptions]) -> No
     assert not missing
 
 
+def test_every_option_of_a_table_is_described() -> None:
+    page = (ROOT / "docs" / "streamsql.md").read_text("utf-8")
+    assert [name for name in TableOptions.model_fields if f"| `{name}` |" not in page] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_sql_examples_are_statements(page: Path) -> None:
     for text in _blocks(page, "sql"):
@@ -49,6 +55,10 @@ def test_sql_examples_are_statements(page: Path) -> None:
             match statement:
                 case CreateStream():
                     options = dict(statement.options)
+                    SOURCES[options.get("source", "log")].read(options, statement.position)
+                case CreateTable():
+                    own, options = split_options(statement)
+                    table_rules(statement, own)
                     SOURCES[options.get("source", "log")].read(options, statement.position)
                 case CreateView():
                     check_query(statement.query, text=text, source=page.name)

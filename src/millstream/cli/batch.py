@@ -16,7 +16,7 @@ from millstream.cli.show import show_result
 from millstream.cli.topics import follow
 from millstream.engine.result import Result
 from millstream.sql import parse_script
-from millstream.sql.statements import CreateView, Insert, Subscribe
+from millstream.sql.statements import CreateView, Delete, Insert, Subscribe
 
 
 def run_statements(data: Path, text: str, source: str, format: Format) -> None:
@@ -36,5 +36,5 @@ def run_statements(data: Path, text: str, source: str, format: Format) -> None:
                 note(outcome.message)
             if isinstance(outcome.result, Result):
                 show_result(outcome.result, format)
-        if any(isinstance(statement, Insert | CreateView) for statement in statements):
+        if any(isinstance(statement, Insert | Delete | CreateView) for statement in statements):
             catch_up(db)

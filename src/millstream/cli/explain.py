@@ -19,7 +19,7 @@ from millstream.engine.database import Database
 from millstream.engine.result import Result
 from millstream.engine.statements import Statements
 from millstream.model.errors import MillstreamError
-from millstream.sources import SOURCES
+from millstream.sources import SOURCES, TableOptions
 from millstream.sql import parse_script
 from millstream.sql.render import quote_name
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Explain
@@ -48,10 +48,8 @@ def _explain_script(path: Path) -> None:
         wait_for_spark(db)
         for statement in statements:
             match statement:
-                case CreateStream():
+                case CreateStream() | CreateTable():
                     _define_as_log(db, statement, text, source)
-                case CreateTable():
-                    Statements(db).run(statement, text, source)
                 case CreateView():
                     result = Statements(db).run(Explain(statement, statement.position), text, source)
                     assert isinstance(result, Result)
@@ -63,10 +61,13 @@ def _explain_script(path: Path) -> None:
         OUT.print(Text(f"{path} defines no view"))
 
 
-def _define_as_log(db: Database, create: CreateStream, text: str, source: str) -> None:
-    options = dict(create.options)
+def _define_as_log(db: Database, create: CreateStream | CreateTable, text: str, source: str) -> None:
+    kept: tuple[tuple[str, str], ...] = ()
+    if isinstance(create, CreateTable):
+        kept = tuple(option for option in create.options if option[0].lower() in TableOptions.model_fields)
+    options = dict(option for option in create.options if option not in kept)
     model = SOURCES.get(options.get("source", "log"))
     if model is not None:
         model.read(options, create.position)
-        create = replace(create, options=())
+        create = replace(create, options=kept)
     Statements(db).run(create, text, source)

@@ -35,7 +35,7 @@ from millstream.model.errors import MillstreamError
 from millstream.sql import parse_script
 from millstream.sql.dialect import StreamSQL
 from millstream.sql.render import quote_name
-from millstream.sql.statements import CreateView, Explain, Insert, Statement, Subscribe
+from millstream.sql.statements import CreateView, Delete, Explain, Insert, Statement, Subscribe
 
 _WORDS = """
     ALLOWED LATENESS ACCUMULATING AND AS BETWEEN BY CASE CAST CREATE DESC DESCRIBE DISCARDING DISTINCT DROP EARLY ELSE
@@ -133,14 +133,14 @@ class Prompt:
             note("Ctrl-C stops")
             follow(self._db, view, statement.from_epoch, self._format)
             return
-        if isinstance(statement, CreateView | Explain | Insert) and not self._is_ready:
+        if isinstance(statement, CreateView | Explain | Insert | Delete) and not self._is_ready:
             # The prompt is there before Spark is; only these have to wait for it.
             wait_for_spark(self._db)
             self._is_ready = True
         started = time.perf_counter()
         outcome = carry_out(self._db, statement, text, "<sql>")
         message = outcome.message
-        if isinstance(statement, Insert):
+        if isinstance(statement, Insert | Delete):
             message = f"{message}{self._wait_until_read(statement.target)}"
         if message:
             OUT.print(Text(message))

@@ -24,6 +24,7 @@ from millstream.sql.statements import (
     CreateStream,
     CreateTable,
     CreateView,
+    Delete,
     Drop,
     Insert,
     Select,
@@ -56,6 +57,11 @@ def carry_out(db: Database, statement: Statement, text: str, source: str) -> Out
             Statements(db).run(statement, text, source)
             gone = f"dropped {statement.kind} {statement.name}"
             return Outcome(gone if existed else f"there is no {statement.kind} {statement.name}")
+        case Delete():
+            before = _end(db, statement.target)
+            Statements(db).run(statement, text, source)
+            deleted = _end(db, statement.target) - before
+            return Outcome(f"deleting {count(deleted, 'row')} from {statement.target}")
         case Insert():
             before = _end(db, statement.target)
             Statements(db).run(statement, text, source)
@@ -79,7 +85,7 @@ def is_unchanged(db: Database, create: Create) -> bool:
 
 def reads_views(statement: Statement) -> bool:
     """Whether the answer depends on what has been processed."""
-    return isinstance(statement, Select | Subscribe)
+    return isinstance(statement, Select | Subscribe | Delete)
 
 
 def catch_up(db: Database) -> None:
@@ -105,7 +111,7 @@ def _text(create: Create) -> str:
 
 def _existing_text(entry: Entry, create: Create) -> str:
     existing: Create = entry.statement
-    if isinstance(existing, CreateStream) and isinstance(create, CreateStream):
+    if isinstance(existing, CreateStream | CreateTable) and not isinstance(create, CreateView):
         said = dict(create.options)
         if said.get("source") == "datagen" and "start" not in said:
             # The engine notes when a generator was made; the script did not say it.

@@ -32,6 +32,7 @@ from millstream.engine.result import Result
 from millstream.engine.rows import Rows, to_table
 from millstream.engine.statements import Statements
 from millstream.engine.subscription import Subscription
+from millstream.engine.tables import find_table, tombstones
 from millstream.log import Log
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings, SparkSettings
@@ -183,6 +184,20 @@ class Database:
             return 0
         return self._append(entry, table, message_ids)
 
+    def delete(self, name: str, keys: Rows, *, message_ids: Sequence[str | None] | None = None) -> int:
+        """Delete rows of a table by primary key; returns when the deletions are durable.
+
+        They take effect with the next epoch, in order with what is inserted. Rows name the key columns and,
+        where the table has them, its sequence and the event time of versions. Returns how many were accepted.
+        """
+        self._check_open()
+        entry = find_table(self._catalog, name)
+        self._insertable(entry.name)
+        table = to_table(keys, entry.stream.schema, entry.name)
+        if table.num_rows == 0:
+            return 0
+        return self._append(entry, tombstones(entry.stream, table), message_ids)
+
     def insert_lines(
         self, name: str, lines: Sequence[bytes | str], *, message_ids: Sequence[str | None] | None = None
     ) -> int:
@@ -199,8 +214,8 @@ class Database:
         if not isinstance(entry.options, LogOptions):
             raise MillstreamError(
                 "NOT_INSERTABLE",
-                f"{entry.name} reads from {entry.options.source!r}: rows cannot be inserted",
-                hint="a stream with source = 'log' takes inserts",
+                f"{entry.name} reads from {entry.options.source!r}: rows cannot be inserted or deleted",
+                hint="a stream or table with source = 'log' takes them",
             )
         return entry
 
@@ -359,9 +374,11 @@ class Database:
         for name, entries in readers.items():
             topic = self._log.topic(name)
             needed = [self._unread_from(entry, topic.start_offsets()) for entry in entries]
-            topic.retain(keep_from={p: min(offsets[p] for offsets in needed) for p in topic.start_offsets()})
-            if any(entry.is_table for entry in entries):
-                topic.compact()
+            unread = {p: min(offsets[p] for offsets in needed) for p in topic.start_offsets()}
+            topic.retain(keep_from=unread)
+            tables = [entry for entry in entries if entry.is_table]
+            if tables and self._definitions.agree_on_compaction(tables):
+                topic.compact(keep_from=unread)
 
     def _unread_from(self, entry: StreamEntry, start: Mapping[int, int]) -> dict[int, int]:
         """From where on the rows of a stream are still needed, by the stream itself or a view that catches up."""

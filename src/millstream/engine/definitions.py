@@ -6,7 +6,7 @@ has typed it. Then it is created in the store in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from millstream.engine.catalog import Catalog, Entry, StreamEntry, ViewEntry
+from millstream.engine.tables import split_options, table_rules, table_watermark
 from millstream.log import Log, Topic, TopicSettings
 from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import check_names
@@ -62,19 +63,23 @@ class Definitions:
         if self._exists(create):
             return False
         self.catalog.check_free(create.name, create.position)
-        options = dict(create.options)
-        if options.get("source") == "datagen" and "start" not in options:
-            # The n-th row must be the same after a restart.
-            start = to_datetime(self.clock.now()).isoformat(sep=" ")
-            create = replace(create, options=(*create.options, ("start", start)))
+        create = replace(create, options=self._started(create))
         entry = self.open_stream(create)
         self.store.create_stream(entry.stream, render(create), self.clock.now())
         self.catalog.add(entry)
         return True
 
-    def open_stream(self, create: CreateStream) -> StreamEntry:
-        """A stream as its statement says, with its source opened."""
+    def _started(self, create: CreateStream | CreateTable) -> tuple[tuple[str, str], ...]:
+        """The options of a statement, with the beginning of generated rows: they must stay what they are."""
         options = dict(create.options)
+        if options.get("source") != "datagen" or "start" in options:
+            return create.options
+        return (*create.options, ("start", to_datetime(self.clock.now()).isoformat(sep=" ")))
+
+    def _source_options(
+        self, create: CreateStream | CreateTable, options: dict[str, str], also: Iterable[str] = ()
+    ) -> StreamOptions:
+        """What a statement says about its source; the rest of it is checked on the way."""
         kind = options.get("source", "log")
         model = SOURCES.get(kind)
         if model is None:
@@ -84,7 +89,7 @@ class Definitions:
                 hint=did_you_mean(kind, SOURCES),
                 position=create.position,
             )
-        read = model.read(options, create.position)
+        read = model.read(options, create.position, also)
         if create.watermark is not None and create.watermark.percentile is not None:
             raise MillstreamError(
                 "NOT_SUPPORTED",
@@ -93,6 +98,11 @@ class Definitions:
                 position=create.position,
             )
         check_names(create.schema)
+        return read
+
+    def open_stream(self, create: CreateStream) -> StreamEntry:
+        """A stream as its statement says, with its source opened."""
+        read = self._source_options(create, dict(create.options))
         if create.correction is not None:
             event_time = create.watermark.column if create.watermark else None
             if create.correction.column != event_time:
@@ -107,7 +117,7 @@ class Definitions:
         )
         return StreamEntry(create, stream, read, self._source(stream, read, create))
 
-    def _source(self, stream: Stream, options: StreamOptions, create: CreateStream) -> Source | None:
+    def _source(self, stream: Stream, options: StreamOptions, create: CreateStream | CreateTable) -> Source | None:
         match options:
             case SparkOptions():
                 return None
@@ -134,13 +144,26 @@ class Definitions:
         raise AssertionError(options)
 
     def _topic(self, stream: Stream, options: LogOptions) -> Topic:
-        settings = TopicSettings(
+        settings = self._topic_settings(stream, options)
+        return self.log.create_topic(options.topic or stream.name, options.partitions, settings)
+
+    def agree_on_compaction(self, tables: Sequence[StreamEntry]) -> bool:
+        """Whether tables that read one topic need the same rows of it, and the topic keeps these."""
+        options = [entry.options for entry in tables if isinstance(entry.options, LogOptions)]
+        wanted = [self._topic_settings(e.stream, o) for e, o in zip(tables, options, strict=True)]
+        topic = self.log.topic(options[0].topic or tables[0].name)
+        return all(settings.compaction == topic.settings.compaction for settings in wanted)
+
+    def _topic_settings(self, stream: Stream, options: LogOptions) -> TopicSettings:
+        return TopicSettings(
             retention_micros=options.retention,
             retention_bytes=options.retention_size,
             compact_by=stream.primary_key,
+            compact_sequence=stream.rules.sequence,
+            compact_instant=stream.event_time if stream.has_event_versions else None,
+            tombstone_retain_micros=stream.rules.tombstone_retain if stream.primary_key else None,
             message_id_window_micros=options.message_id_window,
         )
-        return self.log.create_topic(options.topic or stream.name, options.partitions, settings)
 
     def streaming_source(self, entry: StreamEntry) -> StreamingSource:
         """The Structured Streaming side of a `source = 'spark'` stream."""
@@ -153,18 +176,20 @@ class Definitions:
         if self._exists(create):
             return False
         self.catalog.check_free(create.name, create.position)
+        create = replace(create, options=self._started(create))
         entry = self.open_table(create)
         self.store.create_table(entry.stream, render(create), self.clock.now())
         self.catalog.add(entry)
         return True
 
     def open_table(self, create: CreateTable) -> StreamEntry:
-        options = TableOptions.read(dict(create.options), create.position)
-        check_names(create.schema)
-        stream = Stream(create.name, create.schema, None, None, create.primary_key, options.letters_retain)
-        return StreamEntry(
-            create, stream, options, LogSource(self._topic(stream, options), stream.schema, options, self.clock)
-        )
+        """A table as its statement says, with the source of its changes opened."""
+        options, rest = split_options(create)
+        read = self._source_options(create, rest, TableOptions.model_fields)
+        rules = table_rules(create, options)
+        watermark = table_watermark(create)
+        stream = Stream(create.name, create.schema, watermark, None, create.primary_key, read.letters_retain, rules)
+        return StreamEntry(create, stream, read, self._source(stream, read, create))
 
     def _exists(self, create: CreateStream | CreateTable | CreateView) -> bool:
         entry = self.catalog.find(create.name)
@@ -246,7 +271,8 @@ class Definitions:
                 return Relation(
                     entry.name,
                     tuple(self.store.columns(entry.name).names),
-                    event_stream=entry.stream if entry.stream.event_time is not None else None,
+                    versioned=entry.stream.rules.versioned,
+                    event_stream=entry.stream if entry.stream.has_event_versions else None,
                 )
             case ViewEntry():
                 columns = tuple(self.store.columns(entry.name).names)

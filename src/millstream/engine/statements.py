@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
+from millstream.engine.as_of import read_as_of
 from millstream.engine.catalog import StreamEntry, ViewEntry
 from millstream.engine.result import Result
 from millstream.engine.subscription import Subscription
+from millstream.engine.tables import column_notes, dated, deciding_columns, find_table, select_keys
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import TIMESTAMP, sql_type
 from millstream.model.time import format_duration, to_datetime
@@ -22,6 +24,7 @@ from millstream.sql.statements import (
     CreateStream,
     CreateTable,
     CreateView,
+    Delete,
     Describe,
     Drop,
     Explain,
@@ -61,6 +64,8 @@ class Statements:
                     db.definitions.drop(statement)
             case Insert():
                 self._insert(statement, text, source)
+            case Delete():
+                self._delete(statement, text, source)
             case Select(query):
                 return Result(self._select(query, text, source))
             case Subscribe(name, from_epoch):
@@ -98,6 +103,7 @@ class Statements:
                     hint="create a view over it and read that" if known else did_you_mean(table.name, readable),
                     position=position_of(table, text, source),
                 )
+        read_as_of(query, self._db.catalog, text, source)
         try:
             return self._db.store.query(store_sql(query))
         except MillstreamError as error:
@@ -126,6 +132,13 @@ class Statements:
         arrays = [table.column(i) for i in range(table.num_columns)]
         fixed = [_loosely(array, schema.find(name).type) for array, name in zip(arrays, names, strict=True)]  # type: ignore[union-attr]
         self._db.insert(entry.name, pa.table(fixed, names=names))
+
+    def _delete(self, delete: Delete, text: str, source: str) -> None:
+        """Append the keys of the rows that the last committed epoch has and the condition holds of."""
+        entry = find_table(self._db.catalog, delete.target, delete.position)
+        keys = self._select(select_keys(entry.stream, delete.query), text, source)
+        keys = keys.rename_columns(list(deciding_columns(entry.stream)))
+        self._db.delete(entry.name, dated(entry.stream, keys, self._db.store.progress(entry.name)))
 
     # -- looking -------------------------------------------------------------------------------
 
@@ -197,8 +210,9 @@ class Statements:
         if name is None:
             raise self._unknown(describe.name, describe.position)
         keys: set[str] = set()
+        others: dict[str, str] = {}
         if isinstance(entry, StreamEntry):
-            keys = set(entry.stream.primary_key)
+            keys, others = set(entry.stream.primary_key), column_notes(entry.stream)
         elif isinstance(entry, ViewEntry) and isinstance(query := db.definitions.plan(entry).view, QueryView):
             keys = set(query.identity)
         elif isinstance(entry, ViewEntry) and isinstance(plan := db.definitions.plan(entry).view, AggregateView):
@@ -206,7 +220,11 @@ class Statements:
             if plan.window is not None:
                 keys |= {out.name for out in plan.outputs if "make_timestamp(__ws" in out.sql}
         rows = [
-            {"column": field.name, "type": sql_type(field.type), "note": "key" if field.name in keys else None}
+            {
+                "column": field.name,
+                "type": sql_type(field.type),
+                "note": "key" if field.name in keys else others.get(field.name),
+            }
             for field in db.store.columns(name)
         ]
         return _result(rows, {"column": str, "type": str, "note": str})

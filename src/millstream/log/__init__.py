@@ -2,7 +2,7 @@
 
 from millstream.log.compaction import Compacted
 from millstream.log.embedded import Log
-from millstream.log.frames import LANDED_AT, OFFSET, FrameRef, read_frame, read_frames, slice_offsets
+from millstream.log.frames import LANDED_AT, OFFSET, TOMBSTONE, FrameRef, read_frame, read_frames, slice_offsets
 from millstream.log.groups import ConsumerGroup, Member
 from millstream.log.segments import Repair
 from millstream.log.settings import TopicSettings
@@ -11,6 +11,7 @@ from millstream.log.topics import Appended, Retained, Topic
 __all__ = [
     "LANDED_AT",
     "OFFSET",
+    "TOMBSTONE",
     "Appended",
     "Compacted",
     "ConsumerGroup",

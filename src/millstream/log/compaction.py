@@ -1,8 +1,12 @@
 """Compaction: a table topic keeps the newest row of every key.
 
-Owns the rewriting of sealed segments. The newest row per key *among the sealed segments* stays,
-with its offset and its landing time; the active segment is left as it is. Rows of frames without
-the key columns (undecoded lines) have no key and all stay.
+Owns the rewriting of sealed segments. The newest row per key *among the sealed segments that have
+been read* stays, with its offset and its landing time; later segments are left as they are. The newest
+is the one with the highest sequence where the topic has such a column, else the last. Rows of frames
+without the key columns (undecoded lines) have no key and all stay.
+
+A tombstone is a row like any other, so it outlives what it deletes. It goes after a while, but not
+while there are lines, of which one might be of its key.
 
 Always: a rewritten segment is complete and durable under a name of a higher generation before any
 file it replaces is removed; whichever of those a crash leaves behind, the next open removes.
@@ -21,13 +25,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.log import disk
-from millstream.log.frames import LANDED_AT, OFFSET, Body, encode, read_frame
+from millstream.log.frames import LANDED_AT, OFFSET, TOMBSTONE, Body, encode, read_frame
 from millstream.log.index import FrameIndex
 from millstream.log.partitions import Partition
 from millstream.log.segments import Segment, segment_path
+from millstream.log.settings import TopicSettings
 from millstream.model.errors import MillstreamError
 
 FRAME_TARGET_BYTES = 8 * 1024 * 1024
+_PLACE = "_place"
 _NO_ROWS = pa.record_batch({OFFSET: pa.array([], type=pa.int64()), LANDED_AT: pa.array([], type=pa.int64())})
 
 Offsets = npt.NDArray[np.int64]
@@ -51,19 +57,70 @@ class Compacted:
         )
 
 
-def compact_partition(
-    partition: Partition,
-    keys: Sequence[str],
-    compression: str | None,
-    before_remove: Callable[[Sequence[Segment]], None],
-) -> Compacted:
-    """Rewrite the sealed segments of a partition; the caller holds its maintenance lock."""
-    sealed = partition.sealed()
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What compaction has found in a partition: segments that may be rewritten, and which rows are newest."""
+
+    segments: tuple[Segment, ...] = ()
+    newest: pa.Table | None = None
+    unkeyed: tuple[Offsets, ...] = ()
+
+    def kept(self, forget_before: int) -> Offsets:
+        """The offsets that stay, ascending: not those of tombstones that landed before an instant."""
+        offsets = list(self.unkeyed)
+        if self.newest is not None:
+            gone = self.newest.column(TOMBSTONE).fill_null(False).to_numpy()
+            old = self.newest.column(LANDED_AT).to_numpy() < forget_before
+            offsets.append(self.newest.column(OFFSET).to_numpy()[~(gone & old)])
+        return np.sort(np.concatenate([*offsets, np.empty(0, dtype=np.int64)]))
+
+
+def survey(partition: Partition, settings: TopicSettings, keep_from: int | None = None) -> Survey:
+    """Look at the sealed segments below an offset; the caller holds the maintenance lock of the partition."""
+    sealed = tuple(s for s in partition.sealed() if keep_from is None or _end_of(s, partition) <= keep_from)
     if not sealed:
-        return Compacted()
+        return Survey()
     # Planning a read of everything finds gaps; rewriting would otherwise close over lost rows.
     partition.frames(sealed[0].base, _end_of(sealed[-1], partition))
-    kept = _newest_offsets(sealed, keys)
+    newest: pa.Table | None = None
+    unkeyed: list[Offsets] = []
+    for segment in sealed:
+        found = [newest] if newest is not None else []
+        for batch in _batches(segment):
+            if set(settings.compact_by) <= set(batch.schema.names):
+                found.append(_deciding(batch, settings))
+            else:
+                unkeyed.append(batch.column(OFFSET).to_numpy())
+        if found:
+            # Reducing segment by segment bounds the memory by the keys, not by the rows.
+            newest = _newest(_unify(found, settings.compact_by), settings)
+    return Survey(sealed, newest, tuple(unkeyed))
+
+
+def forget_before(partitions: Sequence[Partition], surveys: Sequence[Survey], retain: int | None, now: int) -> int:
+    """The instant before which tombstones may go: nothing that they could delete is left then."""
+    never = -(2**62)
+    if retain is None or any(found.unkeyed for found in surveys):
+        return never
+    # Lines in segments that were not looked at are newer than the tombstones that go.
+    others = [
+        at
+        for partition, found in zip(partitions, surveys, strict=True)
+        for segment in partition.segments()
+        if segment not in found.segments and (at := segment.index.oldest_landed_at()) is not None
+    ]
+    return min([now - retain, *others])
+
+
+def compact_partition(
+    partition: Partition,
+    found: Survey,
+    forget_before: int,
+    before_remove: Callable[[Sequence[Segment]], None],
+) -> Compacted:
+    """Rewrite what was surveyed; the caller has held the maintenance lock of the partition since then."""
+    kept = found.kept(forget_before)
+    sealed, compression = found.segments, partition.settings.compression
     total = Compacted()
     for group in _groups(sealed, kept, partition.settings.segment_bytes):
         before = sum(segment.index.row_count() for segment in group)
@@ -85,32 +142,32 @@ def _batches(segment: Segment) -> Iterator[pa.RecordBatch]:
             yield read_frame(ref.path, ref.position, ref.length)
 
 
-def _newest_offsets(sealed: Sequence[Segment], keys: Sequence[str]) -> Offsets:
-    """The offsets that stay, ascending."""
-    keyed: list[pa.Table] = []
-    unkeyed: list[Offsets] = []
-    for segment in sealed:
-        found = []
-        for batch in _batches(segment):
-            if set(keys) <= set(batch.schema.names):
-                found.append(pa.Table.from_batches([batch.select([*keys, OFFSET])]))
-            else:
-                unkeyed.append(batch.column(OFFSET).to_numpy())
-        if found:
-            # Reducing segment by segment bounds the memory by the keys, not by the rows.
-            keyed = [_newest(_unify([*keyed, *found], keys), keys)]
-    offsets = [table.column(OFFSET).to_numpy() for table in keyed]
-    return np.sort(np.concatenate([*offsets, *unkeyed, np.empty(0, dtype=np.int64)]))
+def _deciding(batch: pa.RecordBatch, settings: TopicSettings) -> pa.Table:
+    """The columns that decide which row of a key stays."""
+    table = pa.Table.from_batches([batch])
+    chosen = {key: table.column(key) for key in settings.compact_by}
+    for extra in (settings.compact_sequence, settings.compact_instant):
+        if extra is not None:
+            chosen[extra] = table.column(extra) if extra in table.column_names else pa.nulls(len(table))
+    gone = table.column(TOMBSTONE) if TOMBSTONE in table.column_names else pa.repeat(False, len(table))
+    return pa.table({**chosen, TOMBSTONE: gone, OFFSET: table.column(OFFSET), LANDED_AT: table.column(LANDED_AT)})
 
 
-def _newest(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    newest = rows.group_by(list(keys)).aggregate([(OFFSET, "max")])
-    return newest.rename_columns([*keys, OFFSET])
+def _newest(rows: pa.Table, settings: TopicSettings) -> pa.Table:
+    keys = list(settings.compact_by)
+    if settings.compact_instant is not None and settings.compact_instant not in keys:
+        keys.append(settings.compact_instant)
+    order = [] if settings.compact_sequence is None else [(settings.compact_sequence, "descending")]
+    # NULLs come last: a row without a sequence is a dead letter and must not hide one that has it.
+    rows = rows.sort_by([*order, (OFFSET, "descending")])
+    place = pa.array(np.arange(rows.num_rows))
+    first = rows.append_column(_PLACE, place).group_by(keys).aggregate([(_PLACE, "min")])
+    return rows.take(first.column(f"{_PLACE}_min"))
 
 
-def _unify(tables: list[pa.Table], keys: Sequence[str]) -> pa.Table:
+def _unify(tables: Sequence[pa.Table], keys: Sequence[str]) -> pa.Table:
     try:
-        return pa.concat_tables(tables, promote_options="permissive").combine_chunks()
+        return pa.concat_tables(list(tables), promote_options="permissive").combine_chunks()
     except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
         raise MillstreamError(
             "KEY_TYPE_CHANGED",

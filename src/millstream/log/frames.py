@@ -28,6 +28,8 @@ from millstream.model.errors import MillstreamError
 
 OFFSET = "_offset"
 LANDED_AT = "_landed_at"
+TOMBSTONE = "_tombstone"
+"""A payload column of frames that delete: true in a row that says its key is gone."""
 RESERVED = frozenset({OFFSET, LANDED_AT})
 
 MAGIC = b"MSF1"

@@ -20,6 +20,12 @@ class TopicSettings:
     retention_micros: int | None = None
     retention_bytes: int | None = None
     compact_by: tuple[str, ...] = ()
+    compact_sequence: str | None = None
+    """A column that says which row of a key is the newest, instead of the offset."""
+    compact_instant: str | None = None
+    """A column of which every value is kept, as if it were part of the key."""
+    tombstone_retain_micros: int | None = None
+    """How long a tombstone outlives what it deletes; None is for ever."""
     message_id_window_micros: int = 24 * HOUR_MICROS
     compression: str | None = None
     """None, `lz4` or `zstd`: of the column data within a frame."""
@@ -28,12 +34,17 @@ class TopicSettings:
         for name in ("segment_bytes", "segment_micros", "message_id_window_micros"):
             if getattr(self, name) <= 0:
                 raise _refused(f"{name} must be positive")
-        for name in ("retention_micros", "retention_bytes"):
+        for name in ("retention_micros", "retention_bytes", "tombstone_retain_micros"):
             value = getattr(self, name)
             if value is not None and value < 0:
                 raise _refused(f"{name} must not be negative")
         if self.compression not in (None, "lz4", "zstd"):
             raise _refused(f"compression {self.compression!r} is not one of lz4, zstd")
+
+    @property
+    def compaction(self) -> tuple[object, ...]:
+        """All that decides which rows compaction keeps."""
+        return self.compact_by, self.compact_sequence, self.compact_instant, self.tombstone_retain_micros
 
     @property
     def roll_micros(self) -> int:

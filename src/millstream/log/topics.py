@@ -11,6 +11,7 @@ rows only. It must not interpret the rows beyond their key columns.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -22,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.log import disk
-from millstream.log.compaction import FRAME_TARGET_BYTES, Compacted, compact_partition
+from millstream.log.compaction import FRAME_TARGET_BYTES, Compacted, compact_partition, forget_before, survey
 from millstream.log.frames import RESERVED, Body, FrameRef, encode, read_frames, slice_offsets
 from millstream.log.hashing import partition_numbers
 from millstream.log.message_ids import Claim, MessageIds
@@ -335,24 +336,36 @@ class Topic:
                 )
         return total
 
-    def compact(self) -> Compacted:
-        """Keep only the newest row per key in the sealed segments; offsets stay what they were."""
-        keys = self.settings.compact_by
-        if not keys:
+    def compact(self, keep_from: Mapping[int, int] | None = None) -> Compacted:
+        """Keep only the newest row per key in the sealed segments; offsets stay what they were.
+
+        With `keep_from`, segments that reach beyond these offsets are left as they are: whoever reads
+        them next may need more than the newest rows. Tombstones that are old enough go.
+        """
+        if not self.settings.compact_by:
             raise MillstreamError(
                 "NO_COMPACTION_KEY",
                 f"topic {self.name!r} has no key to compact by",
                 hint="create it with TopicSettings(compact_by=...)",
             )
         total = Compacted()
-        for partition in self._partitions:
+        now = self._clock.now()
+        with contextlib.ExitStack() as locks:
+            surveys = []
+            for partition in self._partitions:
+                locks.enter_context(partition.maintenance_lock)
+                partition.roll_aged(now)
+                limit = None if keep_from is None else keep_from.get(partition.number, 0)
+                surveys.append(survey(partition, self.settings, limit))
+            # Every version of a key stays where instants are kept, and so do the ends of them.
+            retain = None if self.settings.compact_instant else self.settings.tombstone_retain_micros
+            horizon = forget_before(self._partitions, surveys, retain, now)
+            for partition, found in zip(self._partitions, surveys, strict=True):
 
-            def preserve(victims: Sequence[Segment], partition: Partition = partition) -> None:
-                self._preserve_ids(partition, victims)
+                def preserve(victims: Sequence[Segment], partition: Partition = partition) -> None:
+                    self._preserve_ids(partition, victims)
 
-            with partition.maintenance_lock:
-                partition.roll_aged(self._clock.now())
-                total += compact_partition(partition, keys, self.settings.compression, preserve)
+                total += compact_partition(partition, found, horizon, preserve)
         return total
 
     def _preserve_ids(self, partition: Partition, victims: Sequence[Segment]) -> None:

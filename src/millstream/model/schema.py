@@ -28,7 +28,7 @@ _SPARK_NAMES = {
     pa.date32(): "DATE",
     TIMESTAMP: "TIMESTAMP",
 }
-_KEPT_BY_THE_LOG = frozenset({"_raw", "_offset", "_landed_at"})
+_KEPT_BY_THE_LOG = frozenset({"_raw", "_offset", "_landed_at", "_tombstone"})
 _STORE_NAMES = {pa.int32(): "INTEGER", pa.string(): "VARCHAR", pa.binary(): "BLOB"}
 
 

@@ -6,6 +6,7 @@ when the statement is read, never later.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -51,8 +52,8 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @classmethod
-    def read(cls, options: dict[str, str], position: Position | None = None) -> Self:
-        """Validate what a statement says."""
+    def read(cls, options: dict[str, str], position: Position | None = None, also: Iterable[str] = ()) -> Self:
+        """Validate what a statement says; `also` are names that it might have meant."""
         names = {key.lower(): value for key, value in options.items()}
         known = {field.alias or name: name for name, field in cls.model_fields.items()}
         for name in names:
@@ -60,7 +61,7 @@ class Options(BaseModel):
                 raise MillstreamError(
                     "UNKNOWN_OPTION",
                     f"there is no option {name!r} here",
-                    hint=did_you_mean(name, known),
+                    hint=did_you_mean(name, (*known, *also)),
                     position=position,
                 )
         try:

@@ -14,6 +14,7 @@ from typing import Literal
 
 from millstream.model.schema import Schema
 from millstream.plan.aggregates import Accumulator
+from millstream.plan.tables import NO_RULES, TableRules
 from millstream.plan.windows import Window
 from millstream.sql.statements import (
     Accumulation,
@@ -43,6 +44,18 @@ class Stream:
     primary_key: tuple[str, ...] = ()
     letters_retain: int | None = None
     """How long late and dead rows are kept, in processing time."""
+    rules: TableRules = NO_RULES
+    """Of a table: how its changes are applied."""
+
+    @property
+    def stored(self) -> Schema:
+        """The columns that a table keeps and shows."""
+        return self.rules.stored(self.schema)
+
+    @property
+    def has_event_versions(self) -> bool:
+        """Whether it is a table whose versions are in event time."""
+        return self.rules.versioned and self.watermark is not None
 
     @property
     def event_time(self) -> str | None:

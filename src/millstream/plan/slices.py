@@ -1,7 +1,8 @@
 """Rows of a stream for one epoch, described: where they are, not the rows themselves.
 
 A source cuts slices, Spark opens them. Whatever the kind, an opened slice has the columns of the
-stream (or `__raw` lines to decode), `__p`, `__o` and `__landed`, the instant the row arrived.
+stream (or `__raw` lines to decode), `__p`, `__o` and `__landed`, the instant the row arrived; rows of
+the log also say in `__tombstone` whether they delete their key.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from millstream.log import TOMBSTONE
 
 Format = Literal["json", "csv", "parquet"]
 
@@ -64,7 +67,7 @@ Slice = RowsSlice | FrameSlice | FileSlice | GeneratedSlice | BatchSlice
 
 
 def align(rows: pa.Table, schema: pa.Schema, partition: int, landed_floor: int) -> pa.Table:
-    """Rows of the log with exactly the stream's columns, `__raw`, `__typed` and their place."""
+    """Rows of the log with exactly the stream's columns, `__raw`, `__typed`, `__tombstone` and their place."""
     typed = "_raw" not in rows.column_names
     count = rows.num_rows
     arrays = [
@@ -77,10 +80,12 @@ def align(rows: pa.Table, schema: pa.Schema, partition: int, landed_floor: int) 
     landed = rows.column("_landed_at")
     if landed_floor:
         landed = pc.max_element_wise(landed, pa.scalar(landed_floor, pa.int64()))
-    names = [*schema.names, "__raw", "__typed", "__p", "__o", "__landed"]
+    gone = rows.column(TOMBSTONE) if TOMBSTONE in rows.column_names else pa.repeat(False, count)
+    names = [*schema.names, "__raw", "__typed", "__tombstone", "__p", "__o", "__landed"]
     place = [
         raw,
         pa.repeat(typed, count),
+        gone,
         pa.repeat(pa.scalar(partition, pa.int32()), count),
         rows.column("_offset"),
         landed,

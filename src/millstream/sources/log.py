@@ -110,7 +110,7 @@ class LogSource:
         )
 
     def _empty(self) -> pa.Table:
-        place = [("__p", pa.int32()), ("__o", pa.int64()), ("__landed", pa.int64())]
+        place = [("__tombstone", pa.bool_()), ("__p", pa.int32()), ("__o", pa.int64()), ("__landed", pa.int64())]
         return pa.schema([*self.schema.to_arrow(), *(pa.field(n, t) for n, t in place)]).empty_table()
 
     def close(self) -> None:

@@ -39,8 +39,25 @@ class LogOptions(StreamOptions):
         return tuple(name.strip() for name in (self.key or "").split(",") if name.strip())
 
 
-class TableOptions(LogOptions):
-    """`CREATE TABLE … WITH (…)`: its changes are a compacted topic."""
+class TableOptions(Options):
+    """`CREATE TABLE … WITH (…)`, besides the options of its source: what its changes mean."""
+
+    operation: str | None = None
+    """The column that says what a change does."""
+    deletes: str = "d, delete"
+    upserts: str = "c, r, u, i, create, read, update, insert, upsert"
+    sequence: str | None = None
+    """The column that orders the changes of a key."""
+    versioned: bool = False
+    history: Duration | None = None
+    """How long versions are kept after their end."""
+    tombstone_retain: Duration = 7 * DAY
+    """How long deletions are remembered."""
+
+    def words(self, option: Literal["deletes", "upserts"]) -> tuple[str, ...]:
+        """The operations that an option lists, in lower case."""
+        listed = (word.strip().lower() for word in getattr(self, option).split(","))
+        return tuple(dict.fromkeys(word for word in listed if word))
 
 
 class SocketOptions(LogOptions):

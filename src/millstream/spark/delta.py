@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from millstream.model.schema import Schema
 from millstream.plan.aggregates import FILTER
 from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
 from millstream.plan.windows import Window
@@ -32,25 +33,32 @@ def stats_sql(relation: str) -> str:
 
 
 def table_sql(stream: Stream, relation: str) -> str:
-    """The newest row of each primary key."""
-    keys = ", ".join(f"IF(__dead IS NULL, `{key}`, NULL)" for key in stream.primary_key)
-    newest = f"max(IF(__dead IS NULL, struct(__o, {_own_columns(stream)}), NULL))"
+    """The change of each primary key that wins within the epoch; of each version, where these are in event time.
+
+    `__newest` has what the table stores, `__delete` and, in event time, `__from`; `__rows` counts the changes.
+    """
+    keys = [f"`{key}`" for key in stream.primary_key]
+    fields = [_own_columns(stream.stored), "__delete"]
+    if stream.has_event_versions:
+        keys.append("__et")
+        fields.append("__et AS __from")
+    order = "__order" if stream.rules.sequence is None else f"struct(`{stream.rules.sequence}`, __order)"
     return (
-        f"SELECT {newest} AS __newest, __dead IS NOT NULL AS __is_dead "
-        f"FROM {relation} GROUP BY __dead IS NOT NULL, {keys}"
+        f"SELECT max_by(struct({', '.join(fields)}), {order}) AS __newest, count(1) AS __rows "
+        f"FROM {relation} WHERE __dead IS NULL GROUP BY {', '.join(keys)}"
     )
 
 
 def rows_sql(stream: Stream, relation: str, condition: str, extra: str) -> str:
     """Whole rows that meet a condition, with their place, for the late and dead letters."""
-    return f"SELECT {_own_columns(stream)}, __p, __o, __raw, {extra} FROM {relation} WHERE {condition}"
+    return f"SELECT {_own_columns(stream.schema)}, __p, __o, __raw, {extra} FROM {relation} WHERE {condition}"
 
 
-def _own_columns(stream: Stream) -> str:
-    """The columns of a stream; instants leave Spark without a zone."""
+def _own_columns(schema: Schema) -> str:
+    """Columns of a stream; instants leave Spark without a zone."""
     return ", ".join(
         f"CAST(`{c.name}` AS TIMESTAMP_NTZ) AS `{c.name}`" if pa.types.is_timestamp(c.type) else f"`{c.name}`"
-        for c in stream.schema.columns
+        for c in schema.columns
     )
 
 

@@ -87,13 +87,11 @@ class OpenEpoch:
             return self._attempt()
 
     def run_table(self) -> tuple[StreamStats, pa.Table]:
-        """The newest row per primary key, for a stream of changes to a table."""
+        """The changes that win within the epoch (see `table_sql`), for a stream of changes to a table."""
         with reported():
             self._keep()
             keyed, stats = self._collect([table_sql(self.decoder.stream, self._relation), stats_sql(self._relation)])
-        good = keyed.filter(pc.invert(keyed.column("__is_dead")))
-        rows = flatten(good.column("__newest"))
-        return _stats(stats), rows
+        return _stats(stats), flatten(keyed.column("__newest")).append_column("__rows", keyed.column("__rows"))
 
     def _attempt(self) -> tuple[StreamStats, dict[str, ViewDelta]]:
         stream = self.decoder.stream

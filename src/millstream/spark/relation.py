@@ -3,9 +3,10 @@ reason they are dead.
 
 Owns decoding. The relation has the stream's columns, `__p`, `__o`, `__et` (microseconds, NULL
 where the stream has no event time), `__dead` (NULL for a good row), `__raw` (the line of a row
-that could not be decoded) and `__bad` (false here). It is a piece of SQL over one temporary view
-of the rows as they came, so that Spark analyses an epoch once, and the text depends on the
-stream alone, so that Spark's generated code is compiled once.
+that could not be decoded) and `__bad` (false here); that of a table also `__delete` (whether the
+change deletes) and `__order` (what tells two changes of an epoch apart, the later being greater).
+It is a piece of SQL over one temporary view of the rows as they came, so that Spark analyses an
+epoch once, and the text depends on the stream alone, so that Spark's generated code is compiled once.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
 
 from millstream.log import read_frame
 from millstream.model.schema import spark_type
@@ -33,6 +34,9 @@ _LANDED = "unix_micros(_metadata.file_modification_time) AS __landed"
 _OLDEST = to_micros(datetime(1000, 1, 1))
 _NEWEST = to_micros(datetime(9000, 1, 1))
 _NULL_TEXT = "CAST(NULL AS STRING)"
+_TOMBSTONE = "__tombstone"
+# Where in its file or batch a row stands.
+_LINES = ["__block", "__line"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +56,7 @@ class Decoder:
                 # One task is enough for few rows, and spares the shuffle.
                 if typed is not None:
                     base = self._register(spark.createDataFrame(zoned(typed)), "rows")
-                    parts.append(self._typed(f"(SELECT /*+ COALESCE(1) */ * FROM {base})"))
+                    parts.append(self._typed(f"(SELECT /*+ COALESCE(1) */ * FROM {base})", _TOMBSTONE))
                 if lines is not None:
                     base = self._register(spark.createDataFrame(lines), "lines")
                     parts.append(self._lines(f"(SELECT /*+ COALESCE(1) */ * FROM {base})", format_))
@@ -67,14 +71,17 @@ class Decoder:
                 base = self._register(spark.range(start, end), "rows")
                 return self._typed(f"(SELECT {', '.join([*expressions, *place])} FROM {base})")
             case BatchSlice(frame, batch_id):
-                base = self._register(frame, "rows")
+                is_table = bool(self.stream.primary_key)
+                numbered = frame.withColumn("__line", functions.monotonically_increasing_id()) if is_table else frame
+                base = self._register(numbered, "rows")
                 known = {name.lower() for name in frame.columns}
                 place = ["0 AS __p", f"{batch_id}L AS __o", f"{time.time_ns() // 1_000}L AS __landed"]
                 given = []
                 for column in self.stream.schema.columns:
                     value = f"`{column.name}`" if column.name.lower() in known else "NULL"
                     given.append(f"CAST({value} AS {spark_type(column.type)}) AS `{column.name}`")
-                return self._typed(f"(SELECT {', '.join([*given, *place])} FROM {base})")
+                place += ["0L AS __block", "__line"] if is_table else []
+                return self._typed(f"(SELECT {', '.join([*given, *place])} FROM {base})", has_lines=is_table)
 
     def empty(self) -> str:
         """The relation without rows, for asking Spark about types."""
@@ -87,10 +94,17 @@ class Decoder:
         frame.createOrReplaceTempView(name)
         return f"`{name}`"
 
-    def _typed(self, rows: str) -> str:
-        return self._judge(rows, None, _NULL_TEXT)
+    def _typed(self, rows: str, tombstone: str = "false", has_lines: bool = False) -> str:
+        return self._judge(rows, None, _NULL_TEXT, tombstone, has_lines)
 
-    def _lines(self, lines: str, format_: str, typed: str = "false", options: Sequence[tuple[str, str]] = ()) -> str:
+    def _lines(
+        self,
+        lines: str,
+        format_: str,
+        typed: str = "false",
+        options: Sequence[tuple[str, str]] = (),
+        has_lines: bool = False,
+    ) -> str:
         """Lines parsed by Spark; what is not even text is not parsed. Rows that are `typed` pass as they are."""
         text = "CAST(__raw AS STRING)"
         is_text = f"is_valid_utf8({text})"
@@ -113,32 +127,50 @@ class Decoder:
         if typed != "false":
             columns = [f"IF({typed}, `{name}`, {row}.`{name}`) AS `{name}`" for name in names]
             carried += [typed, *(f"`{name}`" for name in names)]
-        inner = f"(SELECT {', '.join(carried)}, __p, __o, __landed FROM {lines})"
+        # Only rows of the log that are typed can be tombstones.
+        place = ["__p", "__o", "__landed", *([_TOMBSTONE] if typed != "false" else [])]
+        place += _LINES if has_lines else []
+        inner = f"(SELECT {', '.join([*carried, *place])} FROM {lines})"
         malformed = (
             f"CASE WHEN {typed} THEN NULL WHEN NOT __is_text THEN 'invalid UTF-8' "
             f"WHEN {broken} THEN 'malformed {format_}' END"
         )
-        flat = f"(SELECT {', '.join(columns)}, {malformed} AS __malformed, __raw, __p, __o, __landed FROM {inner})"
-        return self._judge(flat, "__malformed", "__raw")
+        flat = f"(SELECT {', '.join([*columns, *place])}, {malformed} AS __malformed, __raw FROM {inner})"
+        return self._judge(flat, "__malformed", "__raw", _TOMBSTONE if typed != "false" else "false", has_lines)
 
     def _files(self, spark: SparkSession, slice_: FileSlice) -> str:
         reader = spark.read.options(**dict(slice_.options))
         paths = list(slice_.paths)
-        place = f"0 AS __p, {slice_.first}L AS __o"
+        is_table = bool(self.stream.primary_key)
         if slice_.format == "json":
-            lines = reader.text(paths).selectExpr("CAST(value AS BINARY) AS __raw", "value", _LANDED)
-            base = self._register(lines, "rows")
-            return self._lines(
-                f"(SELECT *, {place} FROM {base} WHERE trim(value) <> '')", "json", options=slice_.options
-            )
+            lines = reader.text(paths)
+            rows = self._placed(lines, slice_, "CAST(value AS BINARY) AS __raw", "value")
+            text = f"(SELECT * FROM {rows} WHERE trim(value) <> '')"
+            return self._lines(text, "json", options=slice_.options, has_lines=is_table)
         if slice_.format == "parquet":
-            base = self._register(reader.schema(self._ddl()).parquet(*paths).selectExpr("*", _LANDED), "rows")
-            return self._typed(f"(SELECT *, {place} FROM {base})")
+            rows = self._placed(reader.schema(self._ddl()).parquet(*paths), slice_, "*")
+            return self._typed(rows, has_lines=is_table)
         reader = reader.schema(self._ddl() + ", __corrupt STRING")
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "__corrupt")
-        base = self._register(reader.csv(paths).selectExpr("*", _LANDED), "rows")
         malformed = "IF(__corrupt IS NOT NULL, 'malformed csv', NULL)"
-        return self._judge(f"(SELECT *, {place} FROM {base})", malformed, "make_valid_utf8(__corrupt)")
+        rows = self._placed(reader.csv(paths), slice_, "*")
+        return self._judge(rows, malformed, "make_valid_utf8(__corrupt)", has_lines=is_table)
+
+    def _placed(self, rows: DataFrame, slice_: FileSlice, *columns: str) -> str:
+        """Rows of files with their place; those of a table know their file and their line, which decide."""
+        if not self.stream.primary_key:
+            base = self._register(rows.selectExpr(*columns, _LANDED), "rows")
+            return f"(SELECT *, 0 AS __p, {slice_.first}L AS __o FROM {base})"
+        names = functions.array(*(functions.lit(path.rsplit("/", 1)[-1]) for path in slice_.paths))
+        number = functions.array_position(names, functions.col("_metadata.file_name")) + (slice_.first - 1)
+        placed = rows.select(
+            *(functions.expr(column) for column in (*columns, _LANDED)),
+            functions.expr("0 AS __p"),
+            number.cast("BIGINT").alias("__o"),
+            functions.expr("_metadata.file_block_start AS __block"),
+            functions.monotonically_increasing_id().alias("__line"),
+        )
+        return f"(SELECT * FROM {self._register(placed, 'rows')})"
 
     def _frames(self, spark: SparkSession, slice_: FrameSlice) -> str:
         """Executors read the frames themselves."""
@@ -154,18 +186,26 @@ class Decoder:
         names = ("p", "path", "position", "length", "start", "end")
         refs = pa.Table.from_pylist([dict(zip(names, frame, strict=True)) for frame in slice_.frames])
         frames = spark.createDataFrame(refs).repartition(count)
-        rows = frames.mapInArrow(read, f"{self._ddl()}, __raw BINARY, __typed BOOLEAN, {_PLACE}")
+        rows = frames.mapInArrow(read, f"{self._ddl()}, __raw BINARY, __typed BOOLEAN, __tombstone BOOLEAN, {_PLACE}")
         base = self._register(rows, "rows")
         return self._lines(base, slice_.format, typed="__typed")
 
-    def _judge(self, rows: str, malformed: str | None, raw: str) -> str:
-        """Add event time and the reason a row is dead."""
+    def _judge(
+        self, rows: str, malformed: str | None, raw: str, tombstone: str = "false", has_lines: bool = False
+    ) -> str:
+        """Add event time and the reason a row is dead; for a table also what the change does."""
         stream = self.stream
+        is_table = bool(stream.primary_key)
+        is_delete = stream.rules.is_delete_sql(tombstone)
         columns = ", ".join(f"`{name}`" for name in stream.schema.names())
         event_time = self._event_time()
         reasons = [f"WHEN {malformed} IS NOT NULL THEN {malformed}"] if malformed else []
+        if not is_table and tombstone != "false":
+            reasons.append(f"WHEN {tombstone} THEN 'a deletion of a key: only a table can take it'")
         if stream.event_time is not None:
-            reasons.append(f"WHEN {event_time} IS NULL THEN 'event time {stream.event_time} is NULL'")
+            # When a key is deleted matters only to versions.
+            needed = f"NOT {is_delete} AND " if is_table and not stream.rules.versioned else ""
+            reasons.append(f"WHEN {needed}{event_time} IS NULL THEN 'event time {stream.event_time} is NULL'")
             if self.max_ahead is not None:
                 bound = f"event time {stream.event_time} runs more than {format_duration(self.max_ahead)} ahead"
                 reasons.append(f"WHEN {event_time} > __landed + {self.max_ahead}L THEN '{bound}'")
@@ -174,10 +214,15 @@ class Decoder:
                 f"THEN 'event time {stream.event_time} is out of range'"
             )
         reasons.extend(f"WHEN `{key}` IS NULL THEN 'primary key {key} is NULL'" for key in stream.primary_key)
+        reasons.extend(stream.rules.dead_sql(tombstone))
         dead = f"CASE {' '.join(reasons)} END" if reasons else _NULL_TEXT
+        change = ""
+        if is_table:
+            last = ", ".join(_LINES) if has_lines else "CAST(__p AS BIGINT), 0L"
+            change = f", {is_delete} AS __delete, struct(__o, {last}) AS __order"
         return (
             f"(SELECT {columns}, __p, __o, {event_time} AS __et, {dead} AS __dead, {raw} AS __raw, "
-            f"false AS __bad FROM {rows})"
+            f"false AS __bad{change} FROM {rows})"
         )
 
     def _event_time(self) -> str:

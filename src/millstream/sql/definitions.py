@@ -62,9 +62,8 @@ class DefinitionGrammar(Grammar):
     def _element(self, parts: Definition, kind: str) -> None:
         first = self._curr
         if self._match_text_seq("WATERMARK", "FOR"):
-            self._stream_only(kind, "WATERMARK", first)
             if parts.watermark is not None:
-                raise self.refusal("DUPLICATE_WATERMARK", "a stream has one watermark", first=first, last=self._prev)
+                raise self.refusal("DUPLICATE_WATERMARK", f"a {kind} has one watermark", first=first, last=self._prev)
             parts.watermark = self._watermark(parts)
         elif self._match_text_seq("EVENT", "TIME"):
             self._stream_only(kind, "EVENT TIME", first)

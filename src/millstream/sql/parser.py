@@ -17,11 +17,13 @@ from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.sql.definitions import DefinitionGrammar
 from millstream.sql.emit import EmitGrammar
 from millstream.sql.equivalents import settle_aggregates
+from millstream.sql.positions import place
 from millstream.sql.statements import (
     DEFAULT_EMIT,
     CreateStream,
     CreateTable,
     CreateView,
+    Delete,
     Describe,
     Drop,
     Explain,
@@ -121,13 +123,17 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
             query = query.this
         if not isinstance(query, exp.Query):
             self.raise_error("Expecting a query", first)
+        self._settle(query, first)
+        return query
+
+    def _settle(self, query: exp.Query, first: Token) -> None:
+        """What sqlglot's rules leave open in a query."""
         for select in query.find_all(exp.Select):
             if not select.expressions:
                 raise self.refusal("SYNTAX_ERROR", "SELECT has nothing to select", first=first)
         for table in query.find_all(exp.Table):
             read_window_call(table, self.sql, self.source)
         settle_aggregates(query)
-        return query
 
     def _values_query(self) -> exp.Expr | None:
         first = self._curr
@@ -194,7 +200,9 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
                 first=name_token,
             )
         options = self.options()
-        return CreateTable(name, parts.schema, parts.primary_key, options, or_replace, if_not_exists, position)
+        return CreateTable(
+            name, parts.schema, parts.primary_key, options, or_replace, if_not_exists, position, parts.watermark
+        )
 
     def _create_view(self, or_replace: bool) -> CreateView:
         if_not_exists = self._if_not_exists()
@@ -290,6 +298,25 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
             )
         return Insert(name, tuple(column for column, _ in columns), query, position)
 
+    def delete(self) -> Delete:
+        if not self._match(TokenType.FROM):
+            self.raise_error("Expecting FROM")
+        first = self._curr
+        name, position = self.relation_name("table")
+        table = exp.Table(this=exp.to_identifier(name))
+        place(table, first, first)
+        alias = self._parse_table_alias()
+        if isinstance(alias, exp.TableAlias):
+            if alias.columns:
+                raise self.refusal("SYNTAX_ERROR", "the table of a DELETE keeps the names of its columns", first=first)
+            table.set("alias", alias)
+        query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=table))
+        where = self._parse_where()
+        if where is not None:
+            query.set("where", where)
+        self._settle(query, first)
+        return Delete(name, query, position)
+
     def subscribe(self) -> Subscribe:
         if self._next:
             self._match_text_seq("TO")
@@ -326,5 +353,6 @@ _STATEMENTS: dict[str, Callable[[StreamParser], Statement]] = {
     "DESC": StreamParser.describe,
     "EXPLAIN": StreamParser.explain,
     "INSERT": StreamParser.insert,
+    "DELETE": StreamParser.delete,
     "SUBSCRIBE": StreamParser.subscribe,
 }

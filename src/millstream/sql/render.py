@@ -22,6 +22,7 @@ from millstream.sql.statements import (
     CreateStream,
     CreateTable,
     CreateView,
+    Delete,
     Describe,
     Drop,
     Emit,
@@ -65,6 +66,8 @@ def _stream(statement: CreateStream) -> str:
 def _table(statement: CreateTable) -> str:
     lines = [f"{quote_name(column.name)} {render_type(column.type)}" for column in statement.schema.columns]
     lines.append(f"PRIMARY KEY ({_names(statement.primary_key)})")
+    if statement.watermark is not None:
+        lines.append(_watermark(statement.watermark))
     return f"{_create('TABLE', statement)} {_block(lines)}{_options(statement.options)}"
 
 
@@ -109,6 +112,14 @@ def _explain(statement: Explain) -> str:
 def _insert(statement: Insert) -> str:
     columns = f" ({_names(statement.columns)})" if statement.columns else ""
     return f"INSERT INTO {quote_name(statement.target)}{columns}\n{render_query(statement.query)}"
+
+
+@render.register
+def _delete(statement: Delete) -> str:
+    (table, where) = (statement.query.args["from_"].this, statement.query.args.get("where"))
+    alias = f" AS {quote_name(table.alias)}" if table.alias else ""
+    condition = f"\nWHERE {where.this.sql(dialect=StreamSQL)}" if where is not None else ""
+    return f"DELETE FROM {quote_name(statement.target)}{alias}{condition}"
 
 
 @render.register

@@ -100,6 +100,7 @@ class CreateTable:
     or_replace: bool = False
     if_not_exists: bool = False
     position: Position | None = field(default=None, compare=False)
+    watermark: Watermark | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,15 @@ class Insert:
 
 
 @dataclass(frozen=True, slots=True)
+class Delete:
+    """`DELETE FROM target [AS alias] [WHERE …]`; `query` selects the rows that go: `SELECT * FROM target …`."""
+
+    target: str
+    query: exp.Select
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Select:
     query: exp.Query
 
@@ -180,6 +190,7 @@ Statement = (
     | Describe
     | Explain
     | Insert
+    | Delete
     | Select
     | Subscribe
 )

@@ -19,8 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
-from millstream.model.schema import store_type
-from millstream.plan.nodes import AggregateView, AppendView, QueryView, Stream, View, ViewPlan
+from millstream.plan.nodes import VERSIONS, AggregateView, AppendView, QueryView, Stream, View, ViewPlan
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
 from millstream.store.changelog import changes_table, read_changes_sql
@@ -28,9 +27,10 @@ from millstream.store.connection import open_database, store_error
 from millstream.store.deltas import has_rows
 from millstream.store.letters import create_letters, drop_letters, forget_letters, keep_dead, keep_late
 from millstream.store.moment import Moment
-from millstream.store.naming import added, internal, public, quote, removed
+from millstream.store.naming import added, public, quote, removed
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.query import QueryMaintainer
+from millstream.store.table import Table
 from millstream.store.triggered import TriggeredAggregate
 
 FORMAT_VERSION = 1
@@ -128,12 +128,10 @@ class DuckDBStore:
             create_letters(txn, stream)
 
     def create_table(self, stream: Stream, statement: str, now: int) -> None:
-        columns = ", ".join(f"{quote(c.name)} {store_type(c.type)}" for c in stream.schema.columns)
         with self._transaction() as txn:
             self._remember(txn, stream.name, "table", statement, now)
             create_letters(txn, stream)
-            txn.execute(f"CREATE TABLE {internal(stream.name, 'table')} ({columns})")
-            txn.execute(f"CREATE VIEW {public(stream.name)} AS SELECT * FROM {internal(stream.name, 'table')}")
+            Table(stream).create(txn)
 
     def create_view(
         self,
@@ -239,8 +237,12 @@ class DuckDBStore:
             epoch = self._epoch + 1
             feeding = {i.relation for q in part.queries if isinstance(q.view, QueryView) for i in q.view.inputs}
             changed: set[str] = set()
+            stale: dict[str, int] = {}
             for stream in part.streams:
-                self._commit_stream(txn, stream, Moment(epoch, part.now, BEGINNING, stream.progress.watermark))
+                moment = Moment(epoch, part.now, BEGINNING, stream.progress.watermark)
+                name = stream.stream.name
+                stale[name] = self._commit_stream(txn, stream, moment)
+                changed |= {n for n in (name, name + VERSIONS) if n in feeding and _is_changed(txn, n)}
             for view in part.views:
                 self._commit_view(txn, view, epoch, part, view.view.name in feeding)
                 if view.view.name in feeding and _is_changed(txn, view.view.name):
@@ -253,7 +255,7 @@ class DuckDBStore:
             for rows in part.kept:
                 assert isinstance(rows.view, AppendView)
                 Append(rows.view).let_go(txn, Moment(epoch, part.now, rows.before, rows.after))
-            self._record(txn, part, epoch)
+            self._record(txn, part, epoch, stale)
             self._clean(txn, part)
         self._epoch = epoch
         for stream in part.streams:
@@ -262,7 +264,8 @@ class DuckDBStore:
             self._note_progress(view.view.name, "view", view.catching_up)
         return epoch
 
-    def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, at: Moment) -> None:
+    def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, at: Moment) -> int:
+        """Commit a stream's share; of a table, how many changes came too late to change anything."""
         stream = part.stream
         self._save_progress(txn, stream.name, "stream", part.progress)
         if part.files:
@@ -272,18 +275,7 @@ class DuckDBStore:
             )
         if part.dead_rows is not None:
             keep_dead(txn, stream, None, at, part.dead_rows)
-        if part.table_rows is not None and part.table_rows.num_rows:
-            columns = stream.schema.names()
-            table = internal(stream.name, "table")
-            txn.register("__rows", part.table_rows)
-            on = " AND ".join(f"t.{quote(key)} = r.{quote(key)}" for key in stream.primary_key)
-            assign = ", ".join(f"{quote(c)} = r.{quote(c)}" for c in columns)
-            values = ", ".join(f"r.{quote(c)}" for c in columns)
-            txn.execute(
-                f"MERGE INTO {table} t USING __rows r ON {on} "
-                f"WHEN MATCHED THEN UPDATE SET {assign} WHEN NOT MATCHED THEN INSERT VALUES ({values})"
-            )
-            txn.unregister("__rows")
+        return Table(stream).merge(txn, part.table_rows, at) if stream.primary_key else 0
 
     def _commit_view(
         self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart, feeds: bool
@@ -297,10 +289,13 @@ class DuckDBStore:
             keep_dead(txn, stream, part.view.name, moment, part.failed_rows)
         self._save_progress(txn, part.view.name, "view", part.catching_up)
 
-    def _record(self, txn: duckdb.DuckDBPyConnection, part: EpochPart, epoch: int) -> None:
+    def _record(self, txn: duckdb.DuckDBPyConnection, part: EpochPart, epoch: int, stale: Mapping[str, int]) -> None:
         offsets = {s.stream.name: dict(s.progress.offsets) for s in part.streams}
         watermarks = {s.stream.name: s.progress.watermark for s in part.streams if s.stream.watermark}
         streams = {s.stream.name: {"in": s.rows, "decoded": s.rows - s.dead, "dead": s.dead} for s in part.streams}
+        for table in (s for s in part.streams if s.stream.primary_key):
+            filtered = stale[table.stream.name]
+            streams[table.stream.name] |= {"used": table.rows - table.dead - filtered, "filtered": filtered}
         views = {
             v.view.name: {"used": v.used, "filtered": v.filtered, "late": v.late, "failed": v.failed}
             for v in part.views

@@ -5,6 +5,8 @@ Everything internal lives in the schema `ms`; what users may read are views in `
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def quote(name: str) -> str:
     """A name as an identifier.
@@ -38,3 +40,21 @@ def removed(name: str) -> str:
 def added(name: str) -> str:
     """The rows that a relation gained in the epoch that is being committed."""
     return f"temp.{quote(f'{name}.added')}"
+
+
+def listed(columns: Iterable[str], of: str = "") -> str:
+    """Columns of a relation, for a select list.
+
+    >>> listed(("a", "b"), "t")
+    't."a", t."b"'
+    """
+    return ", ".join(f"{of}.{quote(column)}" if of else quote(column) for column in columns)
+
+
+def matched(keys: Iterable[str], left: str, right: str) -> str:
+    """The condition that two relations agree in key columns, which are never NULL.
+
+    >>> matched(("a", "b"), "t", "r")
+    't."a" = r."a" AND t."b" = r."b"'
+    """
+    return " AND ".join(f"{left}.{quote(key)} = {right}.{quote(key)}" for key in keys)
