@@ -87,8 +87,10 @@ class BlockPlanner:
 
     def select(self, select: exp.Select, name: str, sources: Sequence[Source], inner: Sequence[Source]) -> QueryView:
         """The part for a select whose FROM items are `sources`; `inner` are read by subqueries in expressions."""
-        kept = [self._keep(select, source, is_inner=False) for source in sources]
-        kept += [self._keep(select, source, is_inner=True) for source in inner]
+        kept = [
+            self._keep(select, source, index, is_inner=index >= len(sources))
+            for index, source in enumerate((*sources, *inner))
+        ]
         clocks = self._bound(select, sources, kept, inner)
         aliases = tuple(source.alias for source in sources)
         choice = Block(select, aliases).choose()
@@ -167,7 +169,7 @@ class BlockPlanner:
 
     # -- streams kept as rows ------------------------------------------------------------------
 
-    def _keep(self, select: exp.Select, source: Source, *, is_inner: bool) -> AppendView | Relation:
+    def _keep(self, select: exp.Select, source: Source, index: int, *, is_inner: bool) -> AppendView | Relation:
         """The relation of a source in the store; a stream is kept as rows for this."""
         relation = source.relation
         part: AppendView | Relation = relation
@@ -188,17 +190,12 @@ class BlockPlanner:
             part = self._windows(inner, call)
         if source.as_of is not None:
             part = replace(relation, name=relation.name + VERSIONS, columns=(*relation.columns, "__from", "__to"))
-        index = sum(1 for _ in self._placed(select))
         placed = exp.Table(this=exp.to_identifier(f"__in{index}", quoted=True))
         placed.set("alias", exp.TableAlias(this=exp.to_identifier(source.alias, quoted=True)))
         source.item.replace(placed)
         if source.as_of is not None:
             self._at_its_time(placed, source)
         return part
-
-    @staticmethod
-    def _placed(select: exp.Select) -> list[exp.Table]:
-        return [table for table in select.find_all(exp.Table) if table.name.startswith("__in")]
 
     def _at_its_time(self, placed: exp.Table, source: Source) -> None:
         """The version of a table that was valid at an instant."""

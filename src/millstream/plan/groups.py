@@ -134,6 +134,10 @@ class Groups:
                 assert self.reading.window is not None
                 sql = _WINDOW_SQL[part.name.lower()].replace("{size}", str(self.reading.window.size))
                 return exp.Var(this=sql)
+            if isinstance(part, exp.IgnoreNulls) and isinstance(part.this, exp.Filter):
+                call, condition = part.this.this, part.this.expression.this
+                if aggregate_name(call):
+                    return exp.Var(this=self._aggregate_sql(call, condition, part, ignore_nulls=True))
             if isinstance(part, exp.IgnoreNulls) and aggregate_name(part.this):
                 return exp.Var(this=self._aggregate_sql(part.this, None, part, ignore_nulls=True))
             if isinstance(part, exp.Filter) and aggregate_name(_call(part.this)):

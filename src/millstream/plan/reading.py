@@ -128,7 +128,8 @@ class Reading:
         for item in select.expressions:
             if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
                 names = self.stream.schema.names() + (WINDOW_COLUMNS if self.window else ())
-                outputs.extend((name, exp.column(name, quoted=True)) for name in names)
+                left_out = self._left_out(item, names)
+                outputs.extend((n, exp.column(n, quoted=True)) for n in names if n.lower() not in left_out)
             elif isinstance(item, exp.Alias):
                 outputs.append((item.alias, item.this))
             else:
@@ -152,6 +153,16 @@ class Reading:
         for node in group.expressions if group else ():
             self.check_columns(node, aliases)
         return outputs
+
+    def _left_out(self, star: exp.Expr, names: Sequence[str]) -> set[str]:
+        """The columns that `* EXCEPT (…)` names."""
+        node = star if isinstance(star, exp.Star) else star.this
+        found = node.args.get("except_") or []
+        known = {name.lower() for name in names}
+        for column in found:
+            if column.name.lower() not in known:
+                raise self._unknown_column(column.name, column)
+        return {column.name.lower() for column in found}
 
     def check_columns(self, node: exp.Expr, also: Sequence[str] | set[str]) -> None:
         bound = {parameter.name.lower() for lambda_ in node.find_all(exp.Lambda) for parameter in lambda_.expressions}
