@@ -37,6 +37,16 @@ def output(block: Block, expression: Expression, name: str | None, step: str) ->
     return Output(called, resolve(block, node))
 
 
+def grouping(key: Output) -> Output:
+    """A key as it may stand in GROUP BY, where a bare number is the place of a column."""
+    number = key.node.this if isinstance(key.node, exp.Neg) else key.node
+    if not isinstance(number, exp.Literal) or not number.is_int:
+        return key
+    digits = len(number.name)
+    type_ = "INT" if digits < 10 else "BIGINT" if digits < 19 else "DECIMAL(38, 0)"
+    return Output(key.name, exp.cast(key.node.copy(), type_, dialect="spark"))
+
+
 def check_names(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
     seen: set[str] = set()
     for column in outputs:

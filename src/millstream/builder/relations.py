@@ -21,7 +21,7 @@ from millstream.builder.connections import SOURCE, Changes, Connection, Rows, ev
 from millstream.builder.expressions import ColumnLike, Expression, Ordering, all_of, as_column, col, condition, operand
 from millstream.builder.joins import How, On, Within
 from millstream.builder.literals import Duration, duration_micros, identifier
-from millstream.builder.outputs import branch, check_names, ordered, output
+from millstream.builder.outputs import branch, check_names, grouping, ordered, output
 from millstream.builder.queries import EVERYTHING, STAR, Block, Output, resolve
 from millstream.builder.triggers import Trigger, emit_of
 from millstream.builder.windows import CountWindow, Window
@@ -363,7 +363,8 @@ class Relation:
         """
         self._settled("group_by")
         block = self._block if self._block.is_open else queries.nested(self._block)
-        return self._with(replace(block, keys=self._outputs(block, columns, named, "group_by")))
+        keys = tuple(grouping(key) for key in self._outputs(block, columns, named, "group_by"))
+        return self._with(replace(block, keys=keys))
 
     def agg(self, *aggregates: Expression, **named: Expression) -> Relation:
         """One row per group and window: their key, then these aggregates and expressions over them.

@@ -119,6 +119,10 @@ SAME: list[tuple[Relation, str]] = [
         "SELECT auction, count(*) FILTER (WHERE price > 1) AS n, sum(price) / count(*) AS mean FROM bids GROUP "
         "BY auction",
     ),
+    (
+        bids.with_columns(x=ms.lit(1)).group_by("x", y=ms.lit("y")).agg(n=ms.count()),
+        "SELECT CAST(1 AS INT) AS x, 'y' AS y, count(*) AS n FROM bids GROUP BY CAST(1 AS INT), 'y'",
+    ),
     # windows
     (
         bids.filter(price > 100)
