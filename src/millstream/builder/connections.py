@@ -67,3 +67,9 @@ def event_time(connection: Connection, name: str) -> str | None:
     if isinstance(statement, CreateStream) and statement.watermark is not None:
         return statement.watermark.column
     return None
+
+
+def explained(connection: Connection, target: str) -> str:
+    """What EXPLAIN says of a view or a statement."""
+    rows = connection.sql(f"EXPLAIN {target}", source=SOURCE).rows()
+    return "\n".join(row["plan"] for row in rows)

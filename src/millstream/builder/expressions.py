@@ -267,8 +267,15 @@ class Expression:
 
     @property
     def name(self) -> str | None:
-        """What the column is called in a result: the alias, or the name of the column itself."""
-        return self.node.output_name or None
+        """What it is called in a result: its alias, or the column that it is, or was before a cast.
+
+        >>> (ms.col("bids.price").cast("int")).name, ms.col("price").alias("p").name, (ms.col("price") + 1).name
+        ('price', 'p', None)
+        """
+        node = self.node
+        while isinstance(node, exp.Cast):
+            node = node.this
+        return node.output_name or None if isinstance(node, exp.Alias | exp.Column | exp.Dot) else None
 
     def __str__(self) -> str:
         return self.node.sql(dialect=StreamSQL)

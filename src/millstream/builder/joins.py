@@ -13,9 +13,9 @@ from typing import Literal, get_args
 
 from sqlglot import exp
 
-from millstream.builder.expressions import ColumnLike, Expression, all_of, condition
+from millstream.builder.expressions import ColumnLike, Expression, all_of, as_column, condition, operand
 from millstream.builder.literals import Duration, duration_micros, identifier, interval
-from millstream.builder.queries import EVERYTHING, Block, from_item, nested, qualified
+from millstream.builder.queries import EVERYTHING, Block, from_item, nested, qualified, relation_names
 from millstream.model.errors import MillstreamError, did_you_mean
 
 How = Literal["inner", "left", "right", "full"]
@@ -50,16 +50,16 @@ class Bound:
 
 
 def join_blocks(
-    left: Block, right: Block, on: On, how: How, bound: Bound | None = None, as_of: exp.Expr | None = None
+    left: Block, right: Block, on: On, how: How, bound: Bound | None = None, as_of: ColumnLike | None = None
 ) -> Block:
     """The block that reads both sides."""
     if how not in get_args(How):
         raise MillstreamError("BAD_JOIN", f"there is no join {how!r}", hint=did_you_mean(str(how), get_args(How)))
-    if left.name is None and not left.joins:
+    if left.name is None:
         raise _unnamed("the left side")
     if right.name is None:
         raise _unnamed("the right side")
-    taken = {name.lower() for name in joined_names(left)}
+    taken = {name.lower() for name in relation_names(left)}
     if right.name.lower() in taken:
         raise MillstreamError(
             "BAD_JOIN",
@@ -76,25 +76,20 @@ def join_blocks(
             hint="join the table itself, and filter the result",
         )
     test = all_of([*_on(left, right, on), bound.node() if bound else None])
-    join = exp.Join(this=from_item(right, as_of), on=test, side=None if how == "inner" else how.upper())
+    version = None if as_of is None else _of_left(left, operand(as_column(as_of)))
+    join = exp.Join(this=from_item(right, version), on=test, side=None if how == "inner" else how.upper())
     return replace(left, joins=(*left.joins, join), where=all_of([left_filter, right_filter]), known=None)
 
 
-def joined_names(block: Block) -> list[str]:
-    """What qualifies the columns of each relation of a block."""
-    first = block.name if block.name is not None else block.source if isinstance(block.source, str) else None
-    return [name for name in (first, *(join.alias_or_name for join in block.joins)) if name]
-
-
-def within_micros(within: Within) -> tuple[int, int]:
-    """How long before and after the left row the right one may be."""
+def bound(left: exp.Column, right: exp.Column, within: Within) -> Bound:
+    """The bound between two event times."""
     before, after = within if isinstance(within, tuple) else (within, within)
     micros = duration_micros(before), duration_micros(after)
     if sum(micros) < 0:
         raise MillstreamError(
             "BAD_JOIN", f"no two rows are within {within!r} of each other", hint="within=(before, after)"
         )
-    return micros
+    return Bound(left, right, *micros)
 
 
 def _side(block: Block, *, lift: bool) -> tuple[Block, exp.Expr | None]:
@@ -112,6 +107,11 @@ def _side(block: Block, *, lift: bool) -> tuple[Block, exp.Expr | None]:
     return replace(block, where=None), qualified(block.where, block.name)
 
 
+def _of_left(left: Block, time: exp.Expr) -> exp.Expr:
+    """A time of the left row; a bare name is a column of its first relation."""
+    return time if isinstance(time, exp.Column) and time.table else qualified(time, relation_names(left)[0])
+
+
 def _on(left: Block, right: Block, on: On) -> list[exp.Expr]:
     parts: Sequence[ColumnLike] = (on,) if isinstance(on, Expression | str) else tuple(on)
     if not parts:
@@ -119,7 +119,7 @@ def _on(left: Block, right: Block, on: On) -> list[exp.Expr]:
     tests: list[exp.Expr] = []
     for part in parts:
         if isinstance(part, str):
-            first, second = joined_names(left)[0], right.name
+            first, second = relation_names(left)[0], right.name
             assert second is not None
             tests.append(
                 exp.EQ(

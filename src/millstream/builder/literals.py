@@ -158,3 +158,17 @@ def _signed(digits: str, negative: bool) -> exp.Expr:
 
 def _cast(node: exp.Expr, type_: str) -> exp.Cast:
     return exp.cast(node, type_, dialect="spark", copy=False)
+
+
+def whole_number(what: str, value: int, least: int) -> int:
+    """A number of rows."""
+    if type(value) is not int or value < least:
+        raise MillstreamError("BAD_LIMIT", f"{what} takes a whole number of at least {least}, not {value!r}")
+    return value
+
+
+def option_text(value: object) -> str:
+    """The value of an option of WITH (…)."""
+    if isinstance(value, timedelta):
+        return format_duration(duration_micros(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)

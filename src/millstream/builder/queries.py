@@ -32,7 +32,7 @@ class Output:
     node: exp.Expr
 
     def select_item(self) -> exp.Expr:
-        if self.name == STAR or self.node.output_name == self.name:
+        if self.name == STAR or (isinstance(self.node, exp.Column) and self.node.name == self.name):
             return self.node.copy()
         return exp.Alias(this=self.node.copy(), alias=identifier(self.name))
 
@@ -113,6 +113,11 @@ def output_names(block: Block) -> tuple[str, ...] | None:
     return tuple(names)
 
 
+def relation_names(block: Block) -> list[str]:
+    """What qualifies the columns of each relation that a block reads."""
+    return [name for name in (block.name, *(join.alias_or_name for join in block.joins)) if name]
+
+
 # -- names ---------------------------------------------------------------------------------------
 
 
@@ -159,6 +164,8 @@ def _substitute(block: Block, node: exp.Expr, outputs: Outputs) -> exp.Expr:
 
 def _find(block: Block, column: exp.Column, outputs: Outputs) -> Output | None:
     """The output that a column names, None where it is a column that the block reads."""
+    if block.joins and column.table.lower() in (name.lower() for name in relation_names(block)):
+        return None  # a column of one of several relations, whatever the result calls its own columns
     own = not column.table or (block.name is not None and column.table.lower() == block.name.lower())
     name = (column.name if own else column.table).lower()
     output = next((o for o in outputs if o.name.lower() == name), None)

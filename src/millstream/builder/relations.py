@@ -10,23 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import NoReturn
 
 from sqlglot import exp
 
 from millstream.builder import joins, queries
 from millstream.builder.aggregates import holds_aggregate
-from millstream.builder.connections import SOURCE, Changes, Connection, Rows, event_time
+from millstream.builder.connections import SOURCE, Changes, Connection, Rows, event_time, explained
 from millstream.builder.expressions import ColumnLike, Expression, Ordering, all_of, as_column, col, condition, operand
 from millstream.builder.joins import How, On, Within
-from millstream.builder.literals import Duration, duration_micros, identifier
+from millstream.builder.literals import Duration, identifier, option_text, whole_number
 from millstream.builder.outputs import branch, check_names, grouping, ordered, output
 from millstream.builder.queries import EVERYTHING, STAR, Block, Output, resolve
 from millstream.builder.triggers import Trigger, emit_of
 from millstream.builder.windows import CountWindow, Window
 from millstream.model.errors import MillstreamError
-from millstream.model.time import format_duration
 from millstream.sql import parse_statement, render
 from millstream.sql.render import quote_name, render_emit, render_query
 from millstream.sql.statements import DEFAULT_EMIT, Accumulation, CreateView, Emit
@@ -191,7 +189,7 @@ class Relation:
         """
         self._settled("limit")
         block = queries.nested(self._block) if self._block.limit is not None else self._block
-        return self._with(replace(block, limit=_whole("limit", rows, 0)))
+        return self._with(replace(block, limit=whole_number("limit", rows, 0)))
 
     def top(
         self,
@@ -216,7 +214,7 @@ class Relation:
           rank <= 3
         """
         self._settled("top")
-        whole = _whole("top", rows, 1)
+        whole = whole_number("top", rows, 1)
         block = self._block if self._block.is_open else queries.nested(self._block)
         orders = (order_by,) if isinstance(order_by, Expression | Ordering | str) else tuple(order_by)
         keys = (by,) if isinstance(by, Expression | str) else tuple(by)
@@ -270,32 +268,22 @@ class Relation:
         """
         self._settled("join")
         self._other(other, "join")
-        if isinstance(as_of, str) and "." not in as_of:
-            as_of = Expression(exp.Column(this=identifier(as_of), table=identifier(joins.joined_names(self._block)[0])))
-        block = joins.join_blocks(
-            self._block,
-            other._block,
-            on,
-            how,
-            self._bound(other, within) if within is not None else None,
-            operand(as_column(as_of)) if as_of is not None else None,
-        )
-        return self._with(block, other._connection)
+        bound = self._bound(other, within) if within is not None else None
+        return self._with(joins.join_blocks(self._block, other._block, on, how, bound, as_of), other._connection)
 
     def _bound(self, other: Relation, within: Within) -> joins.Bound:
-        before, after = joins.within_micros(within)
-        times = []
+        times: list[exp.Column] = []
         for relation in (self, other):
             time = relation._event_time()
-            names = joins.joined_names(relation._block)
-            if time is None or not names:
+            columns, names = queries.output_names(relation._block), queries.relation_names(relation._block)
+            if time is None or not names or (columns is not None and time not in columns):
                 self._refuse(
                     "NO_EVENT_TIME",
                     "within needs the event times of both sides",
                     hint='put the bound into on: a["ts"].between(b["ts"], b["ts"] + ms.lit(timedelta(hours=1)))',
                 )
             times.append(exp.Column(this=identifier(time), table=identifier(names[0])))
-        return joins.Bound(times[0], times[1], before, after)
+        return joins.bound(times[0], times[1], within)
 
     def union_all(self, *others: Relation) -> Relation:
         """The rows of all, as often as they come; columns go by their place.
@@ -442,7 +430,7 @@ class Relation:
         (('retain', '7 days'),)
         """
         given = {"retain": retain, **options}
-        written = tuple((key, _option(key, value)) for key, value in given.items() if value is not None)
+        written = tuple((key, option_text(value)) for key, value in given.items() if value is not None)
         built = CreateView(name, self._query(), self._emit or DEFAULT_EMIT, written, or_replace, if_not_exists)
         statement = parse_statement(render(built), SOURCE)
         # Once more, so that places in the statement are places in its canonical text.
@@ -507,7 +495,7 @@ class Relation:
         >>> print(db.stream("bids").agg(n=ms.count()).explain().splitlines()[-1].strip())
         decode and scan: stream bids, watermark 0 seconds behind ts
         """
-        return _plan(self._connected("explain"), self.to_sql("query"))
+        return explained(self._connected("explain"), self.to_sql("query"))
 
     def __str__(self) -> str:
         return self.to_sql()
@@ -631,7 +619,7 @@ class View(Relation):
         >>> print(totals.explain().splitlines()[0])
         view totals
         """
-        return _plan(self._connected("explain"), quote_name(self.name))
+        return explained(self._connected("explain"), quote_name(self.name))
 
     def drop(self, *, if_exists: bool = False) -> None:
         """Remove the view with its rows and its changelog.
@@ -641,20 +629,3 @@ class View(Relation):
         """
         exists = "IF EXISTS " if if_exists else ""
         self._connected("drop").sql(f"DROP MATERIALIZED VIEW {exists}{quote_name(self.name)}", source=SOURCE)
-
-
-def _whole(what: str, value: int, least: int) -> int:
-    if type(value) is not int or value < least:
-        raise MillstreamError("BAD_LIMIT", f"{what} takes a whole number of at least {least}, not {value!r}")
-    return value
-
-
-def _option(key: str, value: object) -> str:
-    if isinstance(value, timedelta):
-        return format_duration(duration_micros(value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _plan(connection: Connection, target: str) -> str:
-    rows = connection.sql(f"EXPLAIN {target}", source=SOURCE).rows()
-    return "\n".join(row["plan"] for row in rows)

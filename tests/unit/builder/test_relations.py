@@ -43,6 +43,8 @@ SAME: list[tuple[Relation, str]] = [
         bids.with_columns(x=price + 1).select("x", y=ms.fn.abs("x")),
         "SELECT price + 1 AS x, abs(price + 1) AS y FROM bids",
     ),
+    (bids.select(price.cast("int"), auction="auction"), "SELECT CAST(price AS INT) AS price, auction FROM bids"),
+    (bids.select(x=ms.lit("x"), y=ms.lit(None)), "SELECT 'x' AS x, NULL AS y FROM bids"),
     (bids.select("*", x=price), "SELECT *, price AS x FROM bids"),
     (bids.select(x="payload.zip").filter(ms.col("x") == 1), "SELECT payload.zip AS x FROM bids WHERE payload.zip = 1"),
     (
@@ -233,6 +235,23 @@ SAME: list[tuple[Relation, str]] = [
         bids.alias("a").join(bids.alias("b"), on="auction").select(ms.col("a.*"), other="b.price"),
         "SELECT a.*, b.price AS other FROM bids a JOIN bids b ON a.auction = b.auction",
     ),
+    (
+        bids.join(users, on="id")
+        .select(users["id"], x=bids["a"])
+        .filter(bids["id"] > 1, users["x"] > 2, ms.col("x") > 3),
+        "SELECT users.id, bids.a AS x FROM bids JOIN users ON bids.id = users.id "
+        "WHERE bids.id > 1 AND users.x > 2 AND bids.a > 3",
+    ),
+    (
+        bids.join(users, on="id").group_by(users["zip"]).agg(n=ms.count()).having(users["zip"] > 1, ms.col("n") > 1),
+        "SELECT users.zip, count(*) AS n FROM bids JOIN users ON bids.id = users.id GROUP BY users.zip "
+        "HAVING users.zip > 1 AND count(*) > 1",
+    ),
+    (
+        tumbled.join(users, on="id", as_of=bids["ts"]).group_by(users["zip"]).agg(n=ms.count()),
+        "SELECT window_start, window_end, users.zip, count(*) AS n FROM TUMBLE(bids, ts, INTERVAL 10 SECONDS) "
+        "JOIN users FOR SYSTEM_TIME AS OF bids.ts ON bids.id = users.id GROUP BY window_start, window_end, users.zip",
+    ),
     # unions
     (
         bids.select("price").union_all(sales.select("price").limit(2), users.select("id")),
@@ -306,6 +325,9 @@ MISUSE: list[tuple[str, Any]] = [
     ("BAD_DURATION", lambda: ms.Session(timedelta(seconds=-1))),
     ("NO_EVENT_TIME", lambda: ms.stream("bids").window(ms.Tumble("1 hour"))),
     ("NO_EVENT_TIME", lambda: bids.join(users, on="id", within="1 hour")),
+    ("NO_EVENT_TIME", lambda: bids.select("auction").join(sales, on="auction", within="1 hour")),
+    ("NO_EVENT_TIME", lambda: counted.join(sales, on="auction", within="1 hour")),
+    ("BAD_JOIN", lambda: bids.union_all(sales).join(users, on="id", as_of="ts")),
     ("BAD_JOIN", lambda: bids.join(users, on="id", how="outer")),
     ("BAD_JOIN", lambda: bids.join(bids, on="auction")),
     ("BAD_JOIN", lambda: bids.join(sales, on="auction").join(sales, on="auction")),
@@ -335,6 +357,7 @@ MISUSE: list[tuple[str, Any]] = [
     ("DUPLICATE_COLUMN", lambda: bids.group_by("price").agg(price=ms.count())),
     ("DUPLICATE_COLUMN", lambda: bids.select("rank").top(1, order_by="rank")),
     ("NO_NAME", lambda: bids.select(price + 1)),
+    ("NO_NAME", lambda: bids.select(ms.lit("x"))),
     ("NO_NAME", lambda: bids.agg(ms.sum("price") + 1)),
     ("NO_NAME", lambda: bids.join(users, on="id")["name"]),
     ("NO_COLUMNS", lambda: bids.select()),
