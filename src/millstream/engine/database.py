@@ -23,6 +23,8 @@ from weakref import WeakSet
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from millstream.builder.origins import connected, connected_view
+from millstream.builder.relations import Relation, View
 from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
 from millstream.engine.definitions import Definitions
 from millstream.engine.epochs import EpochLoop
@@ -247,6 +249,20 @@ class Database:
             lambda: self._open,
             from_epoch,
         )
+
+    # -- the builder ---------------------------------------------------------------------------
+
+    def stream(self, name: str) -> Relation:
+        """A stream, to build a view on step by step."""
+        return connected(self, name, "stream")
+
+    def table(self, name: str) -> Relation:
+        """A table, to join or to build a view on."""
+        return connected(self, name, "table")
+
+    def view(self, name: str) -> View:
+        """A view, to read, to follow, or to build another view on."""
+        return connected_view(self, name)
 
     # -- running -------------------------------------------------------------------------------
 

@@ -1,0 +1,67 @@
+"""The columns of a step's result, and its order.
+
+Owns how what a caller lists becomes outputs of a block: every column has a name, no name comes
+twice, and columns computed before are resolved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from millstream.builder.expressions import ColumnLike, Expression, Ordering, as_column, operand
+from millstream.builder.queries import STAR, Block, Output, by_output_name, compile_block, resolve
+from millstream.model.errors import MillstreamError
+
+
+def branch(block: Block) -> exp.Query:
+    query = compile_block(block)
+    return exp.Subquery(this=query) if block.order or block.limit is not None else query
+
+
+def output(block: Block, expression: Expression, name: str | None, step: str) -> Output:
+    if isinstance(expression.node, exp.Column) and isinstance(expression.node.this, exp.Star):
+        return Output(STAR, operand(expression))
+    called = name or expression.name
+    if not called:
+        raise MillstreamError(
+            "NO_NAME",
+            f"the expression {expression} has no name",
+            hint=f"name it by a keyword: {step}(x=…), or with .alias",
+        )
+    node = operand(expression)
+    if step == "agg":
+        # The rows are still as they come: aggregates and their arguments speak of them.
+        return Output(called, resolve(replace(block, aggregated=False), node))
+    return Output(called, resolve(block, node))
+
+
+def grouping(key: Output) -> Output:
+    """A key as it may stand in GROUP BY, where a bare number is the place of a column."""
+    number = key.node.this if isinstance(key.node, exp.Neg) else key.node
+    if not isinstance(number, exp.Literal) or not number.is_int:
+        return key
+    digits = len(number.name)
+    type_ = "INT" if digits < 10 else "BIGINT" if digits < 19 else "DECIMAL(38, 0)"
+    return Output(key.name, exp.cast(key.node.copy(), type_, dialect="spark"))
+
+
+def check_names(outputs: tuple[Output, ...]) -> tuple[Output, ...]:
+    seen: set[str] = set()
+    for column in outputs:
+        name = column.name.lower()
+        if name in seen and name != STAR:
+            raise MillstreamError(
+                "DUPLICATE_COLUMN", f"there are two columns called {column.name!r}", hint="name one by a keyword"
+            )
+        seen.add(name)
+    return outputs
+
+
+def ordered(block: Block, column: ColumnLike | Ordering, *, resolved: bool = False) -> exp.Ordered:
+    ordering = column if isinstance(column, Ordering) else as_column(column).asc()
+    node = ordering.node.copy()
+    settle = resolve if resolved else by_output_name
+    node.set("this", settle(block, node.this))
+    return node
