@@ -19,9 +19,10 @@ from pyspark.sql import SparkSession
 
 from millstream.engine.catalog import StreamEntry
 from millstream.plan.nodes import View
-from millstream.plan.slices import BatchSlice
+from millstream.plan.slices import BatchSlice, FileSlice
 from millstream.sources import Cut, Offsets
 from millstream.sources.options import DAY
+from millstream.spark.csv_trials import CsvTrials
 from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta
 from millstream.spark.relation import Decoder
 
@@ -66,6 +67,7 @@ class Reader:
         self._ahead: deque[tuple[tuple[Job, ...], Future[list[Read]]]] = deque()
         self._first = first_generation
         self._generation = 0
+        self._trials = CsvTrials()
 
     def ahead(self, is_current: Callable[[Job], bool]) -> tuple[Job, ...] | None:
         """The next jobs that are being read ahead, if they are still the right ones."""
@@ -130,7 +132,8 @@ class Reader:
         spark = slice_.frame.sparkSession if isinstance(slice_, BatchSlice) else self._spark()
         max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
         partitions = entry.source.partitions if entry.source is not None else 1
-        decoder = Decoder(entry.stream, max_ahead, generation)
+        is_csv = isinstance(slice_, FileSlice) and slice_.format == "csv" and not entry.is_table
+        decoder = Decoder(entry.stream, max_ahead, generation, by_kernel=is_csv and self._trials.is_due(entry.name))
         opened = OpenEpoch(spark, decoder, slice_, job.plans, partitions)
         try:
             table_rows: pa.Table | None = None
@@ -142,4 +145,6 @@ class Reader:
         except BaseException:
             opened.close()
             raise
+        if decoder.by_kernel:
+            self._trials.record(entry.name, opened.refused)
         return Read(job, opened, stats, deltas, table_rows, time.perf_counter() - started)

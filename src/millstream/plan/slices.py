@@ -38,7 +38,7 @@ class FrameSlice:
 
 @dataclass(frozen=True, slots=True)
 class FileSlice:
-    """Whole files, read by Spark's own readers. `first` is the sequence number of the first one."""
+    """Whole files, read as Spark's own readers read them. `first` is the sequence number of the first one."""
 
     paths: tuple[str, ...]
     first: int

@@ -1,4 +1,4 @@
-"""A directory of files, each read once, by Spark's own readers.
+"""A directory of files, each read once, as Spark's own readers read them.
 
 A file belongs to the stream from the moment it has its final name: write it elsewhere, or under a
 name that begins with a dot or an underscore, and rename it. Which files are done is kept in the
