@@ -279,3 +279,17 @@ def test_examples(
     run_pipeline(ROOT / "examples" / example / "pipeline.sql", state / "data", once=True, format=Format.CSV)
     shown = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line not in shown] == []
+
+
+@pytest.mark.spark
+def test_a_deletion_sees_what_was_inserted_before_it(state: Path) -> None:
+    text = (
+        "CREATE TABLE users (id BIGINT PRIMARY KEY, name STRING);\n"
+        "INSERT INTO users VALUES (1, 'ann'), (2, 'bob');\n"
+        "DELETE FROM users WHERE name = 'bob';\nSELECT id, name FROM users;\nDELETE FROM users WHERE id = 7;\n"
+    )
+    done = millstream("sql", "--data", state / "data", "--format", "csv", "-c", text)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "id,name\n1,ann\n"
+    assert "deleting 1 row from users" in done.stderr
+    assert "deleting 0 rows from users" in done.stderr
