@@ -14,6 +14,7 @@ import pyarrow as pa
 from millstream.plan.nodes import AppendView
 from millstream.store.aggregate import DELTA
 from millstream.store.changelog import ADD, FORGET, changes_table, create_changelog, derive_changelog
+from millstream.store.deltas import note_changes
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, quote, removed
 
@@ -78,9 +79,7 @@ class Append:
                 f"{self._columns} FROM {self._rows} WHERE {old}"
             )
             if feeds:
-                connection.execute(
-                    f"INSERT INTO {removed(view.name)} SELECT {self._columns} FROM {self._rows} WHERE {old}"
-                )
+                note_changes(connection, view.name, removed_sql=f"SELECT {self._columns} FROM {self._rows} WHERE {old}")
             connection.execute(f"DELETE FROM {self._rows} WHERE {old}")
 
     def let_go(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:

@@ -25,11 +25,13 @@ def note_changes(
     added_sql: str | None = None,
 ) -> None:
     """Add to the changes the rows of queries, whose columns are the relation's in order."""
-    if removed_sql is not None:
-        connection.execute(f"INSERT INTO {removed(relation)} {removed_sql}")
-    if added_sql is not None:
-        connection.execute(f"INSERT INTO {added(relation)} {added_sql}")
+    for table, sql in ((removed(relation), removed_sql), (added(relation), added_sql)):
+        if sql is not None:
+            # Written anew rather than inserted: DuckDB 2.0.0 overlooks rows that a transaction inserts in bulk
+            # into a table which it has itself created without any, as soon as a LIMIT or an EXISTS reads them.
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {table} UNION ALL ({sql})")
 
 
 def has_rows(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
-    return bool(connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall())
+    rows: list[tuple[int]] = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+    return rows[0][0] > 0

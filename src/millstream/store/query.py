@@ -15,7 +15,7 @@ import duckdb
 
 from millstream.plan.nodes import VERSIONS, Input, OuterRows, QueryView
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog, derive_changelog
-from millstream.store.deltas import has_rows
+from millstream.store.deltas import has_rows, note_changes
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, quote, removed
 
@@ -251,7 +251,7 @@ class QueryMaintainer:
             return False
         by_time = f"__t <= {at.after - view.retain}" if view.time is not None else "NULL"
         old = f"FROM {self._rows} WHERE coalesce({by_time}, __at <= {at.now - view.retain})"
-        connection.execute(f"INSERT INTO {removed(view.name)} SELECT {', '.join(self._kept)} {old}")
+        note_changes(connection, view.name, removed_sql=f"SELECT {', '.join(self._kept)} {old}")
         if not view.hidden:
             connection.execute(
                 f"INSERT INTO {changes_table(view.name)} "

@@ -22,7 +22,7 @@ from millstream.sql.statements import Watermark
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, removed
 from millstream.store.protocol import BEGINNING
-from millstream.store.table import Table, drop_table
+from millstream.store.table import Table
 
 from ...table_model import FOREVER, Change, Mode, TableModel
 
@@ -345,13 +345,3 @@ def test_wide_types_are_compared_by_value() -> None:
         ([1], 1, 2),
         ([2], 2, FOREVER),
     ]
-
-
-def test_dropping_leaves_nothing() -> None:
-    table = stored("event", sequence=True)
-    table.epoch([Change(1, "a")])
-    table.connection.execute('DROP VIEW main."t"')
-    drop_table(table.connection, "t")
-    assert (
-        table.connection.execute("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 't.%'").fetchall() == []
-    )
