@@ -77,6 +77,18 @@ class Decomposition:
         _drop_order(query)
         names = _output_names(query)
         query = self._mark(query.copy())
+        if not self._places:
+            raise self._error(
+                "NO_SOURCE", "the query reads from no stream", self.create.query, hint="add FROM <stream>"
+            )
+        for join in query.find_all(exp.Join):
+            if join.method == "NATURAL":
+                raise self._error(
+                    "NOT_SUPPORTED",
+                    "NATURAL JOIN in a view would change its meaning with every new column",
+                    join,
+                    hint="name the columns: JOIN … USING (…)",
+                )
         simple = self._only_place(query)
         if simple is not None and simple.relation.stream is not None:
             try:
@@ -88,7 +100,7 @@ class Decomposition:
         _rename(query, names, self._error)
         self._query(query, self.create.name)
         self._check_emit()
-        return ViewPlan(tuple(self.parts))
+        return ViewPlan(_without_repeats(self.parts))
 
     # -- names ---------------------------------------------------------------------------------
 
@@ -337,6 +349,24 @@ class Decomposition:
         if node is not None and self._text:
             position = position_of(node, self._text, self._source) or position
         return MillstreamError(code, message, hint=hint, position=position)
+
+
+def _without_repeats(parts: list[Part]) -> tuple[Part, ...]:
+    """The parts with every hidden one that is the same as another kept once."""
+    names: dict[str, str] = {}
+    first: dict[Part, str] = {}
+    kept: list[Part] = []
+    for part in parts:
+        if isinstance(part, QueryView):
+            inputs = tuple(replace(i, relation=names.get(i.relation, i.relation)) for i in part.inputs)
+            part = replace(part, inputs=inputs)
+        if part.hidden:
+            nameless = replace(part, name="")
+            names[part.name] = first.setdefault(nameless, part.name)
+            if names[part.name] != part.name:
+                continue
+        kept.append(part)
+    return tuple(kept)
 
 
 def _from_items(select: exp.Select) -> list[exp.Expr]:
