@@ -1,0 +1,223 @@
+"""The decomposition of queries into parts, and how each is kept up to date."""
+
+from __future__ import annotations
+
+import pytest
+from sqlglot import exp
+
+from millstream.model.errors import MillstreamError
+from millstream.plan.nodes import AggregateView, AppendView, QueryView, Stream, ViewPlan
+from millstream.plan.queries import plan_query
+from millstream.plan.relations import Relation
+from millstream.sql import parse_statement
+from millstream.sql.statements import CreateStream, CreateView
+
+from .test_planner import typer
+
+
+def _stream(text: str) -> Stream:
+    create = parse_statement(text)
+    assert isinstance(create, CreateStream)
+    return Stream(create.name, create.schema, create.watermark, create.correction)
+
+
+_WATERMARK = "WATERMARK FOR ts AS ts - INTERVAL 4 SECONDS"
+_STREAMS = [
+    _stream(f"CREATE STREAM bids (auction BIGINT, price BIGINT, ts TIMESTAMP, {_WATERMARK})"),
+    _stream(f"CREATE STREAM auctions (id BIGINT, seller BIGINT, ts TIMESTAMP, {_WATERMARK})"),
+]
+RELATIONS = {
+    **{stream.name: Relation(stream.name, stream.schema.names(), stream) for stream in _STREAMS},
+    "totals": Relation("totals", ("auction", "total")),
+    "sellers": Relation("sellers", ("id", "name", "ts"), versioned=True, event_stream=_STREAMS[1]),
+}
+
+
+def plan(query: str) -> ViewPlan:
+    create = parse_statement(f"CREATE MATERIALIZED VIEW v AS {query}")
+    assert isinstance(create, CreateView)
+    return plan_query(create, lambda name: RELATIONS.get(name.lower()), typer)
+
+
+def query_of(text: str) -> QueryView:
+    view = plan(text).view
+    assert isinstance(view, QueryView)
+    return view
+
+
+def test_one_stream_is_one_part() -> None:
+    assert [type(part) for part in plan("SELECT auction, count(*) AS n FROM bids GROUP BY auction").parts] == [
+        AggregateView
+    ]
+
+
+def test_joined_streams_are_kept_with_their_own_filters_and_columns() -> None:
+    parts = plan(
+        "SELECT a.seller, b.price FROM bids b JOIN auctions a ON b.auction = a.id "
+        "WHERE b.price > 5 AND a.seller <> b.price"
+    ).parts
+    bids, auctions, view = parts
+    assert isinstance(bids, AppendView)
+    assert isinstance(auctions, AppendView)
+    assert isinstance(view, QueryView)
+    assert bids.hidden
+    assert bids.filter == "price > 5"
+    assert {name for name, _ in bids.columns} == {"price", "auction"}
+    assert auctions.filter is None
+    assert view.method == "delta"
+    assert "<>" in view.sql
+    assert "> 5" not in view.sql
+    assert bids.horizon is None
+
+
+def test_a_filter_stays_above_the_optional_side() -> None:
+    parts = plan("SELECT a.id, b.price FROM auctions a LEFT JOIN bids b ON b.auction = a.id WHERE b.price > 5").parts
+    assert [part.filter for part in parts if isinstance(part, AppendView)] == [None, None]
+    view = parts[-1]
+    assert isinstance(view, QueryView)
+    assert view.inputs[1].optional is not None
+    assert view.inputs[1].optional.columns == ("auction",)
+
+
+def test_a_bound_in_time_bounds_the_state() -> None:
+    first, second, view = plan(
+        "SELECT b.price FROM auctions a JOIN bids b ON b.auction = a.id "
+        "AND b.ts BETWEEN a.ts - INTERVAL 1 SECOND AND a.ts + INTERVAL 5 SECONDS"
+    ).parts
+    assert isinstance(first, AppendView)
+    assert isinstance(second, AppendView)
+    assert first.horizon is not None
+    assert second.horizon is not None
+    # An auction waits 5 seconds for a bid; a bid that still counts may be 1 second behind.
+    assert (first.horizon.late_after, first.horizon.keep) == (5_000_001, 6_000_001)
+    assert (second.horizon.late_after, second.horizon.keep) == (1_000_001, 6_000_001)
+    assert first.horizon.streams == ("auctions", "bids")
+    assert isinstance(view, QueryView)
+    assert not view.outer
+
+
+def test_one_bound_is_no_bound() -> None:
+    first, *_ = plan("SELECT b.price FROM auctions a JOIN bids b ON b.auction = a.id AND b.ts >= a.ts").parts
+    assert isinstance(first, AppendView)
+    assert first.horizon is None
+
+
+@pytest.mark.parametrize(("side", "alone"), [("LEFT", [0]), ("RIGHT", [1]), ("FULL", [0, 1])])
+def test_bounded_outer_joins_wait_for_the_watermark(side: str, alone: list[int]) -> None:
+    view = query_of(
+        f"SELECT a.id, b.price FROM auctions a {side} JOIN bids b ON b.auction = a.id "
+        "AND b.ts BETWEEN a.ts AND a.ts + INTERVAL 5 SECONDS"
+    )
+    assert [rows.side for rows in view.outer] == alone
+    assert view.method == "delta"
+    assert f"{side} JOIN" not in view.sql
+
+
+@pytest.mark.parametrize(
+    ("query", "method", "key"),
+    [
+        ("SELECT auction, max(total) AS m FROM totals GROUP BY auction", "keyed", ('"totals"."auction"',)),
+        ("SELECT sum(total) AS t FROM totals", "whole", ()),
+        ("SELECT * FROM totals ORDER BY total LIMIT 3", "whole", ()),
+        ("SELECT DISTINCT total FROM totals", "keyed", ('"totals"."total"',)),
+        ("SELECT a.auction FROM totals a JOIN totals b ON a.auction = b.auction", "delta", ()),
+        (
+            "SELECT coalesce(a.auction, b.auction) AS x FROM totals a FULL JOIN totals b ON a.auction = b.auction",
+            "keyed",
+            ('COALESCE("a"."auction", "b"."auction")',),
+        ),
+        ("SELECT auction FROM totals WHERE EXISTS (SELECT 1 FROM bids WHERE auction = totals.auction)", "whole", ()),
+        ("SELECT auction FROM totals UNION ALL SELECT auction FROM bids", "union", ()),
+        ("SELECT auction FROM totals EXCEPT SELECT auction FROM bids", "keyed", ('"auction"',)),
+        (
+            "SELECT auction, rank() OVER (PARTITION BY auction ORDER BY total) AS r FROM totals",
+            "keyed",
+            ('"totals"."auction"',),
+        ),
+        ("SELECT auction, rank() OVER (ORDER BY total) AS r FROM totals", "whole", ()),
+        ("SELECT b.auction FROM totals a LEFT JOIN totals b ON a.auction = b.auction GROUP BY b.auction", "whole", ()),
+    ],
+)  # fmt: skip
+def test_the_cheapest_method_that_is_right(query: str, method: str, key: tuple[str, ...]) -> None:
+    view = query_of(query)
+    assert (view.method, view.key) == (method, key)
+
+
+def test_a_column_that_a_left_join_ties_twice_is_no_key() -> None:
+    """A row without a partner meets neither condition, so `x` and `y` may differ in it."""
+    view = query_of(
+        "SELECT a.auction, a.total, count(b.total) AS n FROM totals a "
+        "LEFT JOIN totals b ON a.auction = b.auction AND a.total = b.auction GROUP BY a.auction, a.total"
+    )
+    assert view.key == ('"a"."auction"',)
+
+
+def test_a_rank_keeps_only_what_can_still_count() -> None:
+    rows, view = plan(
+        "SELECT auction, price FROM "
+        "(SELECT *, row_number() OVER (PARTITION BY auction ORDER BY price DESC) AS n FROM bids) WHERE n <= 3"
+    ).parts
+    assert isinstance(rows, AppendView)
+    assert rows.top is not None
+    assert (rows.top.partition, rows.top.count) == (("auction",), 3)
+    assert isinstance(view, QueryView)
+    assert "QUALIFY" in view.sql
+
+
+def test_subqueries_and_with_are_hidden_parts_and_equal_ones_are_one() -> None:
+    counts = "SELECT auction, count(*) AS n FROM bids GROUP BY auction"
+    names = [part.name for part in plan(
+        f"WITH c AS ({counts}) SELECT c.auction FROM c JOIN ({counts}) d ON c.auction = d.auction"
+    ).parts]  # fmt: skip
+    assert len(names) == 2
+    assert names[-1] == "v"
+
+
+def test_a_trigger_goes_to_the_part_with_windows() -> None:
+    counts = "SELECT window_start, count(*) AS n FROM TUMBLE(bids, ts, INTERVAL 10 SECONDS) GROUP BY window_start"
+    inner, _ = plan(f"SELECT max(n) AS most FROM ({counts}) EMIT ON WATERMARK").parts
+    assert isinstance(inner, AggregateView)
+    assert inner.trigger.on_watermark
+
+
+def test_as_of_reads_the_versions() -> None:
+    rows, view = plan(
+        "SELECT b.price, s.name FROM bids b JOIN sellers FOR SYSTEM_TIME AS OF b.ts AS s ON b.auction = s.id"
+    ).parts
+    assert isinstance(rows, AppendView)
+    assert rows.horizon is not None
+    assert rows.horizon.late_after is None
+    assert isinstance(view, QueryView)
+    assert view.inputs[1].relation == "sellers.versions"
+    assert '"__from" <= epoch_us("b"."ts")' in view.sql
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("SELECT 1 AS one", "NO_SOURCE"),
+        ("SELECT x FROM nowhere JOIN bids ON true", "UNKNOWN_RELATION"),
+        ("SELECT a.nothing FROM bids a JOIN bids b ON a.auction = b.auction", "UNKNOWN_COLUMN"),
+        ("SELECT a.price, b.price FROM bids a JOIN bids b ON a.auction = b.auction", "DUPLICATE_COLUMN"),
+        ("SELECT a.price FROM bids a NATURAL JOIN bids b", "NOT_SUPPORTED"),
+        ("SELECT a.price FROM bids a JOIN totals b ON a.auction = b.auction EMIT ON WATERMARK", "EMIT_NEEDS_WINDOW"),
+        ("SELECT b.price FROM bids b JOIN totals FOR SYSTEM_TIME AS OF b.ts AS t ON true", "NOT_VERSIONED"),
+        ("SELECT auction FROM bids UNION ALL SELECT auction, total FROM totals", "BAD_SET_OPERATION"),
+    ],
+)
+def test_what_cannot_be_is_refused_where_it_stands(query: str, code: str) -> None:
+    with pytest.raises(MillstreamError) as refused:
+        plan(query)
+    assert refused.value.code == code
+    assert refused.value.position is not None
+
+
+def test_the_statement_itself_is_left_alone() -> None:
+    create = parse_statement(
+        "CREATE MATERIALIZED VIEW v AS SELECT a.price AS p FROM bids a JOIN bids b ON a.auction = b.auction"
+    )
+    assert isinstance(create, CreateView)
+    before = create.query.copy()
+    plan_query(create, lambda name: RELATIONS.get(name.lower()), typer)
+    assert isinstance(create.query, exp.Select)
+    assert create.query == before
