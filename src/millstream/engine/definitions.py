@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from millstream.engine.catalog import Catalog, Entry, StreamEntry, ViewEntry
+from millstream.engine.functions import Functions
 from millstream.log import Log, Topic, TopicSettings
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import check_names
@@ -52,6 +53,7 @@ class Definitions:
     clock: Clock
     spark: Callable[[], SparkSession]
     directory: Path
+    functions: Functions
     _known_types: dict[tuple[Stream, str], pa.DataType] = field(default_factory=dict)
 
     # -- streams and tables --------------------------------------------------------------------
@@ -220,12 +222,10 @@ class Definitions:
         return entry.plan
 
     def plan_statement(self, create: CreateView) -> View:
-        check_query(
-            create.query,
-            text=create.position.text if create.position else "",
-            source=create.position.source if create.position else "<sql>",
-            continuous=True,
-        )
+        text = create.position.text if create.position else ""
+        source = create.position.source if create.position else "<sql>"
+        check_query(create.query, text=text, source=source, continuous=True, udfs=self.functions.names())
+        query = self.functions.bind(create.query.copy(), text, source)
 
         def find(name: str) -> Stream | None:
             entry = self.catalog.find(name)
@@ -239,7 +239,7 @@ class Definitions:
             return entry.stream if entry is not None else None
 
         return plan_view(
-            replace(create, query=create.query.copy()),
+            replace(create, query=query),
             find,
             self._types,
         )

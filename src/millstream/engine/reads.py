@@ -58,8 +58,9 @@ Following = Callable[[Mapping[str, Offsets]], tuple[Job, ...]]
 class Reader:
     """Reads sets of jobs, some of them ahead of the caller."""
 
-    def __init__(self, spark: Callable[[], SparkSession]) -> None:
+    def __init__(self, spark: Callable[[], SparkSession], prepare: Callable[[SparkSession], None]) -> None:
         self._spark = spark
+        self._prepare = prepare
         self._pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="millstream-read-ahead")
         self._ahead: deque[tuple[tuple[Job, ...], Future[list[Read]]]] = deque()
         self._generation = 0
@@ -125,6 +126,7 @@ class Reader:
         entry, slice_ = job.entry, job.cut.slice
         started = time.perf_counter()
         spark = slice_.frame.sparkSession if isinstance(slice_, BatchSlice) else self._spark()
+        self._prepare(spark)
         max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
         partitions = entry.source.partitions if entry.source is not None else 1
         decoder = Decoder(entry.stream, max_ahead, generation)

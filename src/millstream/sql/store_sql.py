@@ -20,6 +20,7 @@ from millstream.sql.casts import cast_form, literal_fits
 from millstream.sql.formats import format_regex, strftime_format
 from millstream.sql.patterns import store_pattern, store_replacement
 from millstream.sql.store_forms import FORMS, failing, failure, refusing
+from millstream.sql.user_calls import UserCall, store_call
 
 _SIMPLE = exp.Column | exp.Literal | exp.Null | exp.Boolean | exp.Var | exp.Identifier
 _FAILING = re.compile("⟪(.*?)⟫")
@@ -343,6 +344,7 @@ StoreGenerator.TRANSFORMS = {
     },
     **{kind: _writer(*form) for kind, form in FORMS.items() if not isinstance(kind, str)},
     exp.Anonymous: _anonymous,
+    UserCall: lambda self, node: store_call(node, [self.sql(argument) for argument in node.expressions]),
 }
 
 

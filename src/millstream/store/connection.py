@@ -71,6 +71,13 @@ def store_error(error: duckdb.Error) -> MillstreamError:
     if REFUSED in text:
         reason = text.split(REFUSED, 1)[1].removesuffix("!").removesuffix(" does not exist")
         return MillstreamError("ARGUMENT_NOT_ALLOWED", reason)
+    missing = re.search(r"Function with name udf_(\w+) does not exist", text)
+    if missing is not None:
+        return MillstreamError(
+            "FUNCTION_MISSING",
+            f"function {missing.group(1)!r} is not there",
+            hint="pass it with create_function, as before the restart",
+        )
     failed = re.search(f"{FAILED[0]}(.*){FAILED[1]}", text)
     if failed is not None:
         return MillstreamError("EXPRESSION_FAILED", failed.group(1))

@@ -2,20 +2,27 @@
 
 Owns the few that DuckDB has no form of: Java's way to print a DOUBLE, Unicode's full case mappings,
 the edit distance of letters rather than bytes. The forms that use them are in `sql.store_forms` and
-take DuckDB's own function wherever it agrees, so these see few rows.
+take DuckDB's own function wherever it agrees, so these see few rows. Users' functions are called here too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
+from inspect import Parameter, Signature
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+
+from millstream.model.schema import store_type
+from millstream.model.user_functions import UserFunction
+from millstream.sql.store_forms import FAILED
+from millstream.sql.user_calls import store_name
 
 _OPTIONS: dict[str, Any] = {"type": "arrow", "null_handling": "special", "exception_handling": "default"}
 
@@ -24,6 +31,32 @@ def create_scalar_functions(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the functions known to a connection and all its cursors."""
     for name, function in _FUNCTIONS.items():
         connection.create_function(name, function.kernel, function.arguments, function.returns, **_OPTIONS)
+
+
+def create_user_function(connection: duckdb.DuckDBPyConnection, function: UserFunction) -> None:
+    """Make a user's function known, in place of one of the same name. A row on which it fails fails the query."""
+    remove_user_function(connection, function.name)
+
+    def kernel(*columns: pa.ChunkedArray) -> pa.Array:
+        values, errors = function.apply([_one_array(column) for column in columns])
+        if errors.null_count < len(errors):
+            raise ValueError(FAILED[0] + next(error for error in errors.to_pylist() if error is not None) + FAILED[1])
+        return values
+
+    # DuckDB counts parameters, and this has one for each argument.
+    names = [Parameter(f"a{i}", Parameter.POSITIONAL_ONLY) for i in range(len(function.arguments))]
+    vars(kernel)["__signature__"] = Signature(names)
+    types: list[Any] = [store_type(type_) for type_ in function.arguments]
+    connection.create_function(store_name(function.name), kernel, types, store_type(function.returns), **_OPTIONS)
+
+
+def remove_user_function(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    with suppress(duckdb.Error):
+        connection.remove_function(store_name(name))
+
+
+def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def java_double(value: float) -> str:
