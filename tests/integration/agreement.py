@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.column import Column
 from sqlglot import exp
 
+from millstream.engine.database import Database
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
 from millstream.spark.arrow import collect, zoned
@@ -61,8 +62,11 @@ class Difference:
 def store_refuses(store: DuckDBStore, call: Call) -> str | None:
     """The code of the error with which the store refuses to bind a call over no rows."""
     columns = ", ".join(f"CAST(NULL AS {store_type(TYPES[t])}) AS a{i}" for i, t in enumerate(call.types))
+    node = _checked(call.text)
+    # A refusal is not a failure of a row: TRY does not hide it. An aggregate cannot stand in TRY.
+    value = store_sql(node) if node.find(exp.AggFunc) else f"TRY({store_sql(node)})"
     try:
-        store.query(f"SELECT TRY({store_sql(_checked(call.text))}) FROM (SELECT {columns}) WHERE false")
+        store.query(f"SELECT {value} FROM (SELECT {columns}) WHERE false")
     except MillstreamError as error:
         return error.code
     return None
@@ -84,6 +88,22 @@ def compare(
         for call, ours, theirs in zip(group, on_spark, in_store, strict=True):
             found[call] = _differences(rows, ours, theirs)
     return found
+
+
+def query_rows(db: Database, rows: pa.Table, text: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The rows of a query over a relation `t`, from Spark and from the store."""
+    statement = parse_statement(text)
+    assert isinstance(statement, Select)
+    check_query(statement.query, text=text)
+    spark, store = db._session(), db.store.cursor()
+    spark.createDataFrame(zoned(rows)).coalesce(1).createOrReplaceTempView("t")
+    store.register("t", rows)
+    answers = (collect(spark.sql(statement.query.sql("spark"))), store.sql(store_sql(statement.query)).to_arrow_table())
+    store.close()
+    families = [[family(field.type) for field in answer.schema] for answer in answers]
+    assert families[0] == families[1], "the types differ"
+    ours, theirs = (list(zip(*(_values(column) for column in answer.columns), strict=True)) for answer in answers)
+    return ours, theirs
 
 
 def _checked(text: str) -> exp.Expr:

@@ -212,7 +212,8 @@ ROW_FUNCTIONS: dict[str, str] = {"posexplode": "posexplode(array(1, 2))"}
 NOTES: dict[str, str] = {
     "*": "of two DECIMALs fails in the store when the product has more than 18 digits and neither factor has",
     "/": "takes no DECIMAL in the store: 1.5 is one, 1.5D is none",
-    "avg": "of a DECIMAL is a DECIMAL in Spark and a DOUBLE in DuckDB",
+    "avg": "takes no DECIMAL in a SELECT: avg(cast(x AS DOUBLE))",
+    "mean": "as avg",
     "cast": (
         "of bytes that are not UTF-8 to STRING fails in the store; the digits of a DOUBLE as a STRING are those of "
         "Java 19 and later"

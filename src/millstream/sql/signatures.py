@@ -317,6 +317,8 @@ REFUSED: tuple[str, ...] = (
     "{string} || {double}",
     "cast({array} AS STRING)",
     "length({int})",
+    "avg({decimal})",
+    "mean(DISTINCT {decimal})",
 )
 """Forms that Spark computes and the store refuses when it binds a query, because it has no like."""
 

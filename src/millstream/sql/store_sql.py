@@ -119,6 +119,13 @@ class StoreGenerator(DuckDBGenerator):
         plain = f"round(⟨0⟩, {number})" if digits is not None else "round(⟨0⟩)"
         return self.form(refusing("typeof(⟨0⟩) IN ('DOUBLE', 'FLOAT')", hint, plain), expression.this)
 
+    def avg_sql(self, expression: exp.Avg) -> str:
+        distinct = isinstance(expression.this, exp.Distinct)
+        value = expression.this.expressions[0] if distinct else expression.this
+        hint = "a DECIMAL has no avg in the store; avg(CAST(… AS DOUBLE))"
+        given = self.form(refusing("starts_with(typeof(⟨0⟩), 'DECIMAL')", hint, "⟨0⟩"), value)
+        return f"avg({'DISTINCT ' if distinct else ''}{given})"
+
     def log_sql(self, expression: exp.Log) -> str:
         base, number = expression.this, expression.expression
         if number is None:
