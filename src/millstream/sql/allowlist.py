@@ -225,7 +225,7 @@ NOTES: dict[str, str] = {
     "min_by": "picks any of several rows with the same minimum",
     "regexp_like": "as all regular expressions: a constant, without look-around, back references and (?…)",
     "reverse": "takes strings only",
-    "round": "of a DOUBLE in the store is written round(cast(x AS DOUBLE), 2)",
+    "round": "takes a constant number of digits",
     "size": "takes arrays only",
     "timestamp_micros": "fails in the store for the largest BIGINT",
 }

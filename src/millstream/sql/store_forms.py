@@ -18,6 +18,21 @@ FAILED = ("⟨", "⟩")
 """What stands around the reason in the store's error when a row fails."""
 
 
+BY_REAL = "ms.by_real"
+BY_DATE = "ms.by_date"
+MACROS: dict[str, str] = {
+    BY_REAL: "(k FLOAT, f, d, o) AS f, (k DOUBLE, f, d, o) AS d, "
+    + ", ".join(
+        f"(k {type_}, f, d, o) AS o" for type_ in ("DECIMAL", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+    ),
+    BY_DATE: "(k DATE, d, o) AS d, (k TIMESTAMP, d, o) AS o",
+}
+"""Choices by the type of the first argument, made while a query is bound: the result may have another type each time.
+
+The store's file keeps them, because its views use them; a change needs a new name.
+"""
+
+
 def refusing(condition: str, hint: str, form: str) -> str:
     """A form that cannot be bound when a condition on the types of its arguments holds.
 

@@ -19,22 +19,16 @@ from millstream.model.errors import MillstreamError
 from millstream.sql.casts import cast_form, literal_fits
 from millstream.sql.formats import format_regex, strftime_format
 from millstream.sql.patterns import store_pattern, store_replacement
-from millstream.sql.store_forms import FORMS, failing, failure, refusing
+from millstream.sql.store_forms import BY_DATE, BY_REAL, FORMS, failing, failure, refusing
 from millstream.sql.user_calls import UserCall, store_call
 
-_SIMPLE = exp.Column | exp.Literal | exp.Null | exp.Boolean | exp.Var | exp.Identifier
+_SIMPLE = exp.Column | exp.Literal | exp.Null | exp.Boolean | exp.Identifier
 _FAILING = re.compile("⟪(.*?)⟫")
 _HOLE = re.compile(r"⟨(\d)⟩")
-# What surely is of a type, whatever the columns are.
-_DOUBLES = (
-    exp.Div, exp.SafeDivide, exp.Sqrt, exp.Cbrt, exp.Exp, exp.Ln, exp.Log, exp.Pow, exp.Sin, exp.Cos, exp.Tan,
-    exp.Asin, exp.Acos, exp.Atan, exp.Atan2, exp.Degrees, exp.Radians, exp.Stddev, exp.StddevPop,
-    exp.StddevSamp, exp.Variance, exp.VariancePop,
-)  # fmt: skip
-_DATES = (exp.TsOrDsToDate, exp.TsOrDsAdd, exp.AddMonths, exp.LastDay, exp.NextDay, exp.CurrentDate)
+_WHOLE_DAYS = re.compile("(?:YEAR|QUARTER|MONTH|WEEK|DAY)S?", re.IGNORECASE)
 _ROUND = (
     "CASE WHEN NOT isfinite(⟨0⟩) OR abs(⟨0⟩) >= 9007199254740992 THEN ⟨0⟩ "
-    "ELSE CAST(CAST(CAST(⟨0⟩ AS VARCHAR) AS DECIMAL(38, {digits})) AS DOUBLE) END"
+    "ELSE CAST(CAST(CAST(CAST(⟨0⟩ AS DOUBLE) AS VARCHAR) AS DECIMAL(38, {digits})) AS DOUBLE) END"
 )
 _WEEKDAYS = {name: number for number, name in enumerate(("mon", "tue", "wed", "thu", "fri", "sat", "sun"), 1)}
 _TEMPORAL = "typeof({}) IN ('DATE', 'TIMESTAMP')"
@@ -56,19 +50,19 @@ class StoreGenerator(DuckDBGenerator):
         is_null = varying is None and template.startswith("TRY(")
         template = _FAILING.sub(lambda found: "NULL" if is_null else failure(found.group(1), varying), template)
         used = [int(number) for number in _HOLE.findall(template)]
-        bound = {i for i in set(used) if used.count(i) > 1 and not isinstance(given[i], _SIMPLE)}
+        bound = {i for i in set(used) if used.count(i) > 1 and not _is_simple(given[i])}
         if not bound:
             texts = [self._operand(argument) for argument in given]
             return _HOLE.sub(lambda hole: texts[int(hole.group(1))], template)
         # All of them, because an aggregate may stand beside the lambda but not in it.
-        names = {i: f"__v.a{i}" for i, argument in enumerate(given) if not isinstance(argument, _SIMPLE)}
+        names = {i: f"__v.a{i}" for i, argument in enumerate(given) if not _is_simple(argument)}
         fields = ", ".join(f"a{i} := {self.sql(given[i])}" for i in names)
         body = _HOLE.sub(lambda hole: names.get(int(hole.group(1))) or self.sql(given[int(hole.group(1))]), template)
         return f"list_transform([struct_pack({fields})], lambda __v: {body})[1]"
 
     def _operand(self, node: exp.Expr) -> str:
         text = self.sql(node)
-        return text if isinstance(node, _SIMPLE | exp.Paren | exp.Func) else f"({text})"
+        return text if _is_simple(node) or isinstance(node, exp.Paren | exp.Func) else f"({text})"
 
     # -- casts -------------------------------------------------------------------------------
 
@@ -103,21 +97,27 @@ class StoreGenerator(DuckDBGenerator):
         return super().add_sql(expression)
 
     def _shifted(self, time: exp.Expr, interval: exp.Interval, sign: str) -> str:
-        if _is_date(time):
-            return f"CAST({self._operand(time)} {sign} {self.sql(interval)} AS DATE)"
-        hint = "a DATE and an INTERVAL are not added in the store; use date_add or add_months, or CAST(… AS TIMESTAMP)"
-        return self.form(refusing("typeof(⟨0⟩) = 'DATE'", hint, f"⟨0⟩ {sign} {self.sql(interval)}"), time)
+        moved = f"⟨0⟩ {sign} {self.sql(interval)}"
+        if not interval.text("unit"):
+            hint = "an INTERVAL of several units is not added to a DATE in the store; CAST(… AS TIMESTAMP)"
+            return self.form(refusing("typeof(⟨0⟩) = 'DATE'", hint, moved), time)
+        if not _WHOLE_DAYS.fullmatch(interval.text("unit")):
+            return self.form(moved, time)
+        return self.form(f"{BY_DATE}(⟨0⟩, CAST({moved} AS DATE), {moved})", time)
 
     def round_sql(self, expression: exp.Round) -> str:
         digits = expression.args.get("decimals")
         number = "0" if digits is None else self.sql(digits)
         if not re.fullmatch(r"-?\d{1,2}", number):
             raise _refused("round takes a constant number of digits", expression)
-        if _is_double(expression.this) and 0 <= int(number) <= 20:
-            return self.form(_ROUND.format(digits=number), expression.this)
-        hint = "round(x) of a DOUBLE is written round(CAST(x AS DOUBLE)) in the store"
+        if isinstance(expression.this, exp.Null):
+            return "NULL"
         plain = f"round(⟨0⟩, {number})" if digits is not None else "round(⟨0⟩)"
-        return self.form(refusing("typeof(⟨0⟩) IN ('DOUBLE', 'FLOAT')", hint, plain), expression.this)
+        if not 0 <= int(number) <= 20:
+            hint = "a DOUBLE is rounded to 0 to 20 digits in the store"
+            return self.form(refusing("typeof(⟨0⟩) IN ('DOUBLE', 'FLOAT')", hint, plain), expression.this)
+        double = _ROUND.format(digits=number)
+        return self.form(f"{BY_REAL}(⟨0⟩, CAST({double} AS FLOAT), {double}, {plain})", expression.this)
 
     def avg_sql(self, expression: exp.Avg) -> str:
         distinct = isinstance(expression.this, exp.Distinct)
@@ -305,20 +305,9 @@ class StoreGenerator(DuckDBGenerator):
         return self.form(template, container, key)
 
 
-def _is_double(node: exp.Expr) -> bool:
-    node = node.unnest()
-    if isinstance(node, exp.Cast):
-        return bool(node.to.this == exp.DType.DOUBLE)
-    if isinstance(node, exp.Add | exp.Sub | exp.Mul):
-        return _is_double(node.this) or _is_double(node.expression)
-    return isinstance(node, _DOUBLES)
-
-
-def _is_date(node: exp.Expr) -> bool:
-    node = node.unnest()
-    if isinstance(node, exp.Cast):
-        return bool(node.to.this == exp.DType.DATE)
-    return isinstance(node, _DATES)
+def _is_simple(node: exp.Expr) -> bool:
+    """Whether a node may be written several times; a Var may hold the SQL of an aggregate."""
+    return isinstance(node, _SIMPLE) or (isinstance(node, exp.Var) and node.name.isidentifier())
 
 
 def _refused(message: str, node: exp.Expr) -> MillstreamError:

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from millstream.model.schema import store_type
 from millstream.model.user_functions import UserFunction
-from millstream.sql.store_forms import FAILED
+from millstream.sql.store_forms import FAILED, MACROS
 from millstream.sql.user_calls import store_name
 
 _OPTIONS: dict[str, Any] = {"type": "arrow", "null_handling": "special", "exception_handling": "default"}
@@ -29,6 +29,9 @@ _OPTIONS: dict[str, Any] = {"type": "arrow", "null_handling": "special", "except
 
 def create_scalar_functions(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the functions known to a connection and all its cursors."""
+    connection.execute("CREATE SCHEMA IF NOT EXISTS ms")
+    for name, overloads in MACROS.items():
+        connection.execute(f"CREATE MACRO IF NOT EXISTS {name} {overloads}")
     for name, function in _FUNCTIONS.items():
         connection.create_function(name, function.kernel, function.arguments, function.returns, **_OPTIONS)
 
