@@ -193,6 +193,8 @@ class StoreGenerator(DuckDBGenerator):
 
     def _like(self, expression: exp.Like | exp.ILike, template: str) -> str:
         pattern = expression.expression
+        if expression.args.get("negate"):
+            template = template.replace(" LIKE ", " NOT LIKE ")
         plain = isinstance(pattern, exp.Literal) and "\\" not in pattern.name
         if not plain and not isinstance(expression.parent, exp.Escape):
             template += r" ESCAPE '\'"
