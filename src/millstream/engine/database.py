@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import dataclasses
 import fcntl
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -28,6 +29,7 @@ from millstream.builder.relations import Relation, View
 from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
 from millstream.engine.definitions import Definitions
 from millstream.engine.epochs import EpochLoop
+from millstream.engine.functions import Functions
 from millstream.engine.history import History
 from millstream.engine.reads import GENERATIONS, Reader
 from millstream.engine.result import Result
@@ -42,8 +44,8 @@ from millstream.model.time import Clock, SystemClock
 from millstream.sources import LogOptions
 from millstream.spark.session import new_session, start_spark
 from millstream.spark.streaming import StreamingSource
-from millstream.sql import parse_script
-from millstream.sql.statements import CreateStream, CreateTable, CreateView, Select
+from millstream.sql import parse_script, parse_statement
+from millstream.sql.statements import CreateFunction, CreateStream, CreateTable, CreateView, Select
 from millstream.store.duckdb_store import DuckDBStore
 from millstream.store.protocol import Progress
 
@@ -106,8 +108,13 @@ class Database:
             undo.callback(self._log.close)
             self._store = DuckDBStore(self._directory / "store.duckdb", self._settings.store_memory)
             undo.callback(self._store.close)
+            self._functions = Functions(
+                self._store,
+                self._settings.function_modules,
+                lambda: [view.statement for view in self._catalog.views()],
+            )
             self._definitions = Definitions(
-                self._catalog, self._store, self._log, self._clock, self._session, self._directory
+                self._catalog, self._store, self._log, self._clock, self._session, self._directory, self._functions
             )
             self._loop = EpochLoop(
                 self._catalog,
@@ -117,10 +124,12 @@ class Database:
                 self._definitions.plan,
                 threading.RLock(),
                 threading.Condition(),
-                Reader(self._session),
+                Reader(self._session, self._functions.prepare),
             )
             undo.callback(self._loop.reader.close)
-            self._history = History(self._loop, Reader(self._session, first_generation=GENERATIONS))
+            self._history = History(
+                self._loop, Reader(self._session, self._functions.prepare, first_generation=GENERATIONS)
+            )
             undo.callback(self._history.reader.close)
             self._statements = Statements(self)
             self._log.on_append(self._on_append)
@@ -140,6 +149,8 @@ class Database:
                     self._catalog.add(self._definitions.open_table(statement))
                 case CreateView():
                     self._catalog.add(ViewEntry(statement))
+                case CreateFunction():
+                    self._functions.restore(statement)
                 case _:
                     raise MillstreamError("STORE_FAILED", f"the catalog holds an unknown statement: {text}")
 
@@ -148,6 +159,7 @@ class Database:
             if self._spark is None:
                 self._spark = self._start_spark()
             self._own_session = new_session(self._spark.result(), self._spark_settings)
+        self._functions.prepare(self._own_session)
         return self._own_session
 
     # -- statements and queries ----------------------------------------------------------------
@@ -172,6 +184,29 @@ class Database:
         result = self._statements.run(statements[0], text, "<sql>")
         assert isinstance(result, Result)
         return result
+
+    def create_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        arguments: Sequence[str],
+        returns: str,
+        replace: bool = False,
+    ) -> None:
+        """Let queries call a function: it gets one `pyarrow.Array` per argument and returns one of the same length.
+
+        Types are written as in SQL. The function goes with the program: after a restart it must be
+        passed again before views that use it go on.
+        """
+        self._check_open()
+        columns = ", ".join(f"a{index} {type_}" for index, type_ in enumerate(arguments))
+        text = f"CREATE FUNCTION `{name.replace('`', '``')}` ({columns}) RETURNS {returns}"
+        statement = parse_statement(text)
+        if not isinstance(statement, CreateFunction) or statement.source is not None:
+            raise MillstreamError("BAD_FUNCTION", "the types of a function are written as in SQL", detail=text)
+        with self._loop.lock:
+            self._functions.create(dataclasses.replace(statement, or_replace=replace), function, self._clock.now())
 
     def insert(self, name: str, rows: Rows, *, message_ids: Sequence[str | None] | None = None) -> int:
         """Append rows to a stream or upsert them into a table; returns when they are durable.
@@ -458,6 +493,14 @@ class Database:
     @property
     def definitions(self) -> Definitions:
         return self._definitions
+
+    @property
+    def functions(self) -> Functions:
+        return self._functions
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
 
     @property
     def loop(self) -> EpochLoop:

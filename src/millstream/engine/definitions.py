@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from millstream.engine.catalog import Catalog, Entry, StreamEntry, ViewEntry
+from millstream.engine.functions import Functions
 from millstream.engine.tables import split_options, table_rules, table_watermark
 from millstream.log import Log, Topic, TopicSettings
 from millstream.model.errors import MillstreamError, Position, did_you_mean
@@ -54,6 +55,7 @@ class Definitions:
     clock: Clock
     spark: Callable[[], SparkSession]
     directory: Path
+    functions: Functions
     _known_types: dict[tuple[Stream, str], pa.DataType] = field(default_factory=dict)
 
     # -- streams and tables --------------------------------------------------------------------
@@ -253,13 +255,11 @@ class Definitions:
         return entry.plan
 
     def plan_statement(self, create: CreateView) -> ViewPlan:
-        check_query(
-            create.query,
-            text=create.position.text if create.position else "",
-            source=create.position.source if create.position else "<sql>",
-            continuous=True,
-        )
-        return plan_query(replace(create, query=create.query.copy()), self._relation, self._types)
+        text = create.position.text if create.position else ""
+        source = create.position.source if create.position else "<sql>"
+        check_query(create.query, text=text, source=source, continuous=True, udfs=self.functions.names())
+        query = self.functions.bind(create.query.copy(), text, source)
+        return plan_query(replace(create, query=query), self._relation, self._types)
 
     def _relation(self, name: str) -> Relation | None:
         """What a query finds under a name."""

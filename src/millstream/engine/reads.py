@@ -61,8 +61,15 @@ Following = Callable[[Mapping[str, Offsets]], tuple[Job, ...]]
 class Reader:
     """Reads sets of jobs, some of them ahead of the caller."""
 
-    def __init__(self, spark: Callable[[], SparkSession], *, first_generation: int = 0) -> None:
+    def __init__(
+        self,
+        spark: Callable[[], SparkSession],
+        prepare: Callable[[SparkSession], None],
+        *,
+        first_generation: int = 0,
+    ) -> None:
         self._spark = spark
+        self._prepare = prepare
         self._pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="millstream-read-ahead")
         self._ahead: deque[tuple[tuple[Job, ...], Future[list[Read]]]] = deque()
         self._first = first_generation
@@ -130,6 +137,7 @@ class Reader:
         entry, slice_ = job.entry, job.cut.slice
         started = time.perf_counter()
         spark = slice_.frame.sparkSession if isinstance(slice_, BatchSlice) else self._spark()
+        self._prepare(spark)
         max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
         partitions = entry.source.partitions if entry.source is not None else 1
         is_csv = isinstance(slice_, FileSlice) and slice_.format == "csv" and not entry.is_table

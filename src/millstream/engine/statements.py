@@ -21,6 +21,7 @@ from millstream.plan.explain import explain_plan
 from millstream.plan.nodes import AggregateView, QueryView
 from millstream.sql import check_query, position_of, render, store_sql
 from millstream.sql.statements import (
+    CreateFunction,
     CreateStream,
     CreateTable,
     CreateView,
@@ -59,6 +60,12 @@ class Statements:
             case CreateView():
                 with db.loop.lock:
                     db.definitions.create_view(statement)
+            case CreateFunction():
+                with db.loop.lock:
+                    db.functions.create(statement, None, db.clock.now())
+            case Drop(kind="function"):
+                with db.loop.lock:
+                    db.functions.drop(statement)
             case Drop():
                 with db.loop.lock:
                     db.definitions.drop(statement)
@@ -84,9 +91,10 @@ class Statements:
 
     def _select(self, query: exp.Query, text: str, source: str) -> pa.Table:
         """Check a query and run it in the store, as of the last committed epoch."""
-        check_query(query, text=text, source=source, continuous=False)
+        functions = self._db.functions
+        check_query(query, text=text, source=source, continuous=False, udfs=functions.names())
         readable = self._db.catalog.readable()
-        query = query.copy()
+        query = functions.bind(query.copy(), text, source)
         defined = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
         for table in query.find_all(exp.Table):
             name = table.name.lower()
@@ -167,6 +175,9 @@ class Statements:
                 return _result(rows, {"name": str, "stream": str, "emit": str, "state": str, "statement": str})
             case "sinks":
                 return _result([], {"name": str})
+            case "functions":
+                columns = ("name", "arguments", "returns", "source", "status")
+                return _result(self._db.functions.rows(), dict.fromkeys(columns, str))
             case "epochs":
                 return Result(self._db.store.query(_EPOCHS))
 
@@ -185,7 +196,7 @@ class Statements:
         }
 
     def _show_create(self, show: ShowCreate) -> Result:
-        entry = self._db.catalog.find(show.name)
+        entry = self._db.catalog.find(show.name) or self._db.functions.find(show.name)
         if entry is None:
             raise self._unknown(show.name, show.position)
         return _result([{"statement": render(entry.statement)}], {"statement": str})

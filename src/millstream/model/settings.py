@@ -117,3 +117,5 @@ class EngineSettings(BaseModel):
     """Start Spark when the database is opened rather than when it is first needed."""
     poll_interval: float = Field(default=0.2, gt=0)
     """Seconds between two looks at sources that do not announce their rows (files, datagen)."""
+    function_modules: tuple[str, ...] = ()
+    """The Python modules from which CREATE FUNCTION may take functions. None, unless it is said."""

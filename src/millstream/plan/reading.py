@@ -17,7 +17,7 @@ from millstream.model.schema import check_name, spark_type
 from millstream.plan.aggregates import aggregate_name
 from millstream.plan.nodes import Stream
 from millstream.plan.windows import Window
-from millstream.sql import position_of, read_window_call
+from millstream.sql import position_of, read_window_call, spark_sql
 from millstream.sql.dialect import StreamSQL
 from millstream.sql.statements import CreateView
 
@@ -198,7 +198,7 @@ class Reading:
                 if column is copy:
                     return bound.sql("spark")
                 column.replace(bound)
-        return copy.sql("spark")
+        return spark_sql(copy)
 
     def typed(self, sqls: Sequence[str]) -> list[tuple[str, pa.DataType]]:
         """Expressions with their types; instants leave Spark without a zone."""

@@ -35,24 +35,25 @@ def flatten(column: pa.ChunkedArray) -> pa.Table:
 
 def naive(type_: pa.DataType) -> pa.DataType:
     """The type with instants as Millstream has them: in UTC, without saying so."""
-    return _replace_timestamps(type_, TIMESTAMP)
+    return replace_timestamps(type_, TIMESTAMP)
 
 
 def zoned(table: pa.Table) -> pa.Table:
     """Instants with their zone said, so that Spark takes them as TIMESTAMP."""
     utc = pa.timestamp("us", "UTC")
-    schema = pa.schema([field.with_type(_replace_timestamps(field.type, utc)) for field in table.schema])
+    schema = pa.schema([field.with_type(replace_timestamps(field.type, utc)) for field in table.schema])
     return table if schema == table.schema else table.cast(schema)
 
 
-def _replace_timestamps(type_: pa.DataType, by: pa.DataType) -> pa.DataType:
+def replace_timestamps(type_: pa.DataType, by: pa.DataType) -> pa.DataType:
+    """The type with another type of instants, at any depth."""
     if pa.types.is_timestamp(type_):
         return by
     if pa.types.is_map(type_):
-        return pa.map_(_replace_timestamps(type_.key_type, by), _replace_timestamps(type_.item_type, by))
+        return pa.map_(replace_timestamps(type_.key_type, by), replace_timestamps(type_.item_type, by))
     if pa.types.is_list(type_) or pa.types.is_large_list(type_):
-        return pa.list_(_replace_timestamps(type_.value_type, by))
+        return pa.list_(replace_timestamps(type_.value_type, by))
     if pa.types.is_struct(type_):
         fields = [type_[i] for i in range(type_.num_fields)]
-        return pa.struct([field.with_type(_replace_timestamps(field.type, by)) for field in fields])
+        return pa.struct([field.with_type(replace_timestamps(field.type, by)) for field in fields])
     return type_

@@ -8,6 +8,7 @@ the kernel refuses is read by Spark's reader, and the job run again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -210,7 +211,7 @@ class OpenEpoch:
         sample = {
             row["__check"] for row in flagged.select("__check").distinct().collect() if row["__check"] is not None
         }
-        reasons = {index: f"{view.checks[index]}: {self._reason(flagged, view, index)}" for index in sample}
+        reasons = {index: self._reason(flagged, view, index) for index in sample}
         name = f"{relation.strip('`')}_failed"
         flagged.createOrReplaceTempView(name)
         rows = collect(
@@ -224,8 +225,10 @@ class OpenEpoch:
         try:
             collect(flagged.where(f"__check = {index}").limit(1).selectExpr(f"{view.checks[index]} AS c"))
         except PySparkException as error:
-            return spark_error(error).message
-        return "failed"
+            # A user's function says itself what failed.
+            said = re.fullmatch(r"\[USER_RAISED_EXCEPTION\] (.*)", spark_error(error).message)
+            return said.group(1) if said else f"{view.checks[index]}: {spark_error(error).message}"
+        return f"{view.checks[index]}: failed"
 
     def _set_aside(self, view: View) -> None:
         """Replace the view's relation by one in which failing rows are marked `__bad`."""

@@ -85,7 +85,7 @@ class DefinitionGrammar(Grammar):
         name, token = self.column_name()
         if parts.schema.find(name) is not None:
             raise self.refusal("DUPLICATE_COLUMN", f"column {name!r} is defined twice", first=token)
-        parts.columns.append(Column(name, self._column_type(name)))
+        parts.columns.append(Column(name, self.type_of(f"column {name!r}")))
         first = self._curr
         if self._match(TokenType.PRIMARY_KEY):
             self._primary_key(parts, kind, [(name, token)], first)
@@ -96,10 +96,11 @@ class DefinitionGrammar(Grammar):
                 hint="a column has a name and a type, and in a table it may be the PRIMARY KEY",
             )
 
-    def _column_type(self, column: str) -> pa.DataType:
+    def type_of(self, what: str) -> pa.DataType:
+        """A type, of what is named in the error when there is none."""
         first = self._curr
         if not first or first.token_type in (TokenType.COMMA, TokenType.R_PAREN):
-            raise self.refusal("SYNTAX_ERROR", f"column {column!r} has no type", hint="as in price BIGINT")
+            raise self.refusal("SYNTAX_ERROR", f"{what} has no type", hint="as in price BIGINT")
         try:
             parsed = self._parse_types(schema=True)
         except ParseError:

@@ -20,6 +20,7 @@ from millstream.sql.equivalents import settle_aggregates
 from millstream.sql.positions import place
 from millstream.sql.statements import (
     DEFAULT_EMIT,
+    CreateFunction,
     CreateStream,
     CreateTable,
     CreateView,
@@ -45,11 +46,12 @@ _QUERY_STARTS = {
     TokenType.FROM,
     TokenType.TABLE,
 }
-_SHOWN: tuple[Literal["streams", "tables", "views", "sinks", "epochs"], ...] = (
+_SHOWN: tuple[Literal["streams", "tables", "views", "sinks", "functions", "epochs"], ...] = (
     "streams",
     "tables",
     "views",
     "sinks",
+    "functions",
     "epochs",
 )
 _KINDS = tuple(kind.upper() for kind in get_args(RelationKind))
@@ -155,7 +157,7 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
 
     # -- definitions -------------------------------------------------------------------------
 
-    def create(self) -> CreateStream | CreateTable | CreateView:
+    def create(self) -> CreateStream | CreateTable | CreateView | CreateFunction:
         or_replace = self._match_text_seq("OR", "REPLACE")
         if self._match_text_seq("STREAM"):
             return self._create_stream(or_replace)
@@ -163,10 +165,12 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
             return self._create_table(or_replace)
         if self._match_text_seq("MATERIALIZED", "VIEW") or self._match_text_seq("VIEW"):
             return self._create_view(or_replace)
+        if self._match_text_seq("FUNCTION"):
+            return self._create_function(or_replace)
         raise self.refusal(
             "UNKNOWN_STATEMENT",
             f"cannot create {self.found()}",
-            hint=did_you_mean(self._curr.text, ("stream", "table", "view", "materialized view")),
+            hint=did_you_mean(self._curr.text, ("stream", "table", "view", "materialized view", "function")),
         )
 
     def _if_not_exists(self) -> bool:
@@ -216,6 +220,19 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
         options = self.options(options)
         return CreateView(name, query, emit, options, or_replace, if_not_exists, position)
 
+    def _create_function(self, or_replace: bool) -> CreateFunction:
+        if_not_exists = self._if_not_exists()
+        name, position = self.relation_name("function")
+        arguments = self.definition("function").schema
+        self.expect("RETURNS")
+        returns = self.type_of(f"the result of {name}")
+        source = None
+        if self._match(TokenType.ALIAS):
+            if not self._match_set((TokenType.STRING, TokenType.RAW_STRING)):
+                self.raise_error("Expecting 'module:name'")
+            source = self._prev.text
+        return CreateFunction(name, arguments, returns, source, or_replace, if_not_exists, position)
+
     def drop(self) -> Drop:
         self._match_text_seq("MATERIALIZED") and self._match_text_seq("VIEW", advance=False)
         kind = self._relation_kind()
@@ -239,7 +256,7 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
     def show(self) -> Show | ShowCreate:
         if self._match_text_seq("CREATE"):
             self._optional_kind()
-            name, position = self.relation_name("stream, table or view")
+            name, position = self.relation_name("stream, table, view or function")
             return ShowCreate(name, position)
         for what in _SHOWN:
             if self._match_text_seq(what.upper()):
@@ -263,7 +280,7 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
     def explain(self) -> Explain:
         first = self._curr
         if self._match(TokenType.CREATE):
-            target: str | CreateView | CreateStream | CreateTable | Select = self.create()
+            target: str | CreateView | CreateStream | CreateTable | CreateFunction | Select = self.create()
             if not isinstance(target, CreateView):
                 raise self.refusal("UNKNOWN_STATEMENT", "only views and queries have a plan", first=first)
             return Explain(target, target.position)

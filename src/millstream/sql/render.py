@@ -19,6 +19,7 @@ from millstream.sql.parser import is_values
 from millstream.sql.statements import (
     DEFAULT_EMIT,
     ClockCorrection,
+    CreateFunction,
     CreateStream,
     CreateTable,
     CreateView,
@@ -78,6 +79,13 @@ def _view(statement: CreateView) -> str:
         f"{_create('MATERIALIZED VIEW', statement)}{_options(statement.options)} AS\n"
         f"{render_query(statement.query)}{emit}"
     )
+
+
+@render.register
+def _function(statement: CreateFunction) -> str:
+    arguments = ", ".join(f"{quote_name(c.name)} {render_type(c.type)}" for c in statement.arguments.columns)
+    source = "" if statement.source is None else f" AS {quote_string(statement.source)}"
+    return f"{_create('FUNCTION', statement)}({arguments}) RETURNS {render_type(statement.returns)}{source}"
 
 
 @render.register
@@ -189,7 +197,7 @@ def quote_string(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _create(kind: str, statement: CreateStream | CreateTable | CreateView) -> str:
+def _create(kind: str, statement: CreateStream | CreateTable | CreateView | CreateFunction) -> str:
     replace = "OR REPLACE " if statement.or_replace else ""
     exists = "IF NOT EXISTS " if statement.if_not_exists else ""
     return f"CREATE {replace}{kind} {exists}{quote_name(statement.name)}"

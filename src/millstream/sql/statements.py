@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+import pyarrow as pa
 from sqlglot import exp
 
 from millstream.model.errors import Position
 from millstream.model.schema import Schema
 
 Accumulation = Literal["accumulating", "discarding", "retracting"]
-RelationKind = Literal["stream", "table", "view", "sink"]
+RelationKind = Literal["stream", "table", "view", "sink", "function"]
 Options = tuple[tuple[str, str], ...]
 
 
@@ -115,6 +116,19 @@ class CreateView:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateFunction:
+    """`CREATE FUNCTION name(argument TYPE, …) RETURNS TYPE AS 'module:name'`; no AS for one that a program brings."""
+
+    name: str
+    arguments: Schema
+    returns: pa.DataType
+    source: str | None = None
+    or_replace: bool = False
+    if_not_exists: bool = False
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     kind: RelationKind
     name: str
@@ -124,9 +138,9 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """`SHOW STREAMS | TABLES | VIEWS | SINKS | EPOCHS`."""
+    """`SHOW STREAMS | TABLES | VIEWS | SINKS | FUNCTIONS | EPOCHS`."""
 
-    what: Literal["streams", "tables", "views", "sinks", "epochs"]
+    what: Literal["streams", "tables", "views", "sinks", "functions", "epochs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +198,7 @@ Statement = (
     CreateStream
     | CreateTable
     | CreateView
+    | CreateFunction
     | Drop
     | Show
     | ShowCreate

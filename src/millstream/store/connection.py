@@ -15,6 +15,8 @@ import pyarrow as pa
 from datasketches import hll_sketch, hll_union, tgt_hll_type
 
 from millstream.model.errors import MillstreamError
+from millstream.sql.store_forms import FAILED, REFUSED
+from millstream.store.functions import create_scalar_functions
 
 _SKETCH_BITS = 12
 _FULL = ("No space left", "disk quota", "out of disk", "could not allocate disk")
@@ -43,6 +45,8 @@ def open_database(path: Path, memory: str) -> duckdb.DuckDBPyConnection:
         "SET preserve_insertion_order = true",
         # A checkpoint rewrites whole row groups; with a small threshold it would happen all the time.
         "SET checkpoint_threshold = '256MB'",
+        # DuckDB computes an expression that two TRY share once, outside of both, and then it fails.
+        "SET disabled_optimizers = 'common_subexpressions'",
         "SET python_enable_replacements = false",
         "SET allow_community_extensions = false",
         "SET autoinstall_known_extensions = false",
@@ -50,6 +54,7 @@ def open_database(path: Path, memory: str) -> duckdb.DuckDBPyConnection:
     ):
         connection.execute(setting)
     _create_functions(connection)
+    create_scalar_functions(connection)
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     return connection
@@ -63,6 +68,19 @@ def store_error(error: duckdb.Error) -> MillstreamError:
     """The store's error in our words."""
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     text = re.sub(r"^(?:[A-Z]\w+ )+Error: ", "", text)
+    if REFUSED in text:
+        reason = text.split(REFUSED, 1)[1].removesuffix("!").removesuffix(" does not exist")
+        return MillstreamError("ARGUMENT_NOT_ALLOWED", reason)
+    missing = re.search(r"Function with name udf_(\w+) does not exist", text)
+    if missing is not None:
+        return MillstreamError(
+            "FUNCTION_MISSING",
+            f"function {missing.group(1)!r} is not there",
+            hint="pass it with create_function, as before the restart",
+        )
+    failed = re.search(f"{FAILED[0]}(.*){FAILED[1]}", text)
+    if failed is not None:
+        return MillstreamError("EXPRESSION_FAILED", failed.group(1))
     if isinstance(error, duckdb.BinderException | duckdb.ConversionException | duckdb.OutOfRangeException):
         return MillstreamError("INVALID_QUERY", text[:1].lower() + text[1:])
     if _is_full(error):

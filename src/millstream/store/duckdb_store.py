@@ -19,12 +19,14 @@ import duckdb
 import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
+from millstream.model.user_functions import UserFunction
 from millstream.plan.nodes import VERSIONS, AggregateView, AppendView, QueryView, Stream, View, ViewPlan
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
 from millstream.store.changelog import changes_table, read_changes_sql
 from millstream.store.connection import open_database, store_error
 from millstream.store.deltas import has_rows
+from millstream.store.functions import create_user_function, remove_user_function
 from millstream.store.letters import create_letters, drop_letters, forget_letters, keep_dead, keep_late
 from millstream.store.moment import Moment
 from millstream.store.naming import added, public, quote, removed
@@ -121,6 +123,20 @@ class DuckDBStore:
             "INSERT INTO ms.catalog SELECT ?, ?, ?, ?, coalesce(max(ordinal), 0) + 1 FROM ms.catalog",
             [name, kind, statement, now],
         )
+
+    def remember_function(self, name: str, statement: str, now: int) -> None:
+        with self._transaction() as txn:
+            self._remember(txn, f"{name.lower()}()", "function", statement, now)
+
+    def forget_function(self, name: str) -> None:
+        with self._transaction() as txn:
+            txn.execute("DELETE FROM ms.catalog WHERE name = ?", [f"{name.lower()}()"])
+        with self._lock:
+            remove_user_function(self._connection, name)
+
+    def register_function(self, function: UserFunction) -> None:
+        with self._lock:
+            create_user_function(self._connection, function)
 
     def create_stream(self, stream: Stream, statement: str, now: int) -> None:
         with self._transaction() as txn:

@@ -9,7 +9,7 @@ import pytest
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError
-from millstream.sql import AGGREGATES, check_query, parse_statement
+from millstream.sql import AGGREGATES, check_query, parse_statement, store_sql
 from millstream.sql.allowlist import (
     AGGREGATE_EXAMPLES,
     CLOCKS,
@@ -18,7 +18,9 @@ from millstream.sql.allowlist import (
     SCALARS,
     WINDOWED,
 )
+from millstream.sql.signatures import OPERATORS
 from millstream.sql.statements import Select
+from millstream.store.functions import create_scalar_functions
 
 
 def query_of(text: str) -> exp.Query:
@@ -36,6 +38,7 @@ def refused(text: str, **arguments: object) -> MillstreamError:
 @pytest.fixture(scope="module")
 def store() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
+    create_scalar_functions(connection)
     connection.execute("CREATE TABLE t AS SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (NULL, 'c')) AS t(x, s)")
     return connection
 
@@ -49,7 +52,7 @@ def test_every_scalar_runs_in_the_store(name: str, store: duckdb.DuckDBPyConnect
     text = f"SELECT {ONCE[name]} AS v"
     query = query_of(text)
     check_query(query, text=text, continuous=name not in CLOCKS)
-    store.execute(query.sql(dialect="duckdb")).fetchall()
+    store.execute(store_sql(query)).fetchall()
     printed = query.sql(dialect="streamsql")
     assert query_of(printed).sql(dialect="streamsql") == printed
 
@@ -59,7 +62,7 @@ def test_every_aggregate_and_window_function_runs_in_the_store(name: str, store:
     text = f"SELECT {OVER_ROWS[name]} AS v FROM t"
     query = query_of(text)
     check_query(query, text=text)
-    store.execute(query.sql(dialect="duckdb")).fetchall()
+    store.execute(store_sql(query)).fetchall()
 
 
 # name → the value in Spark; each was computed there in ANSI mode with a UTC session.
@@ -98,11 +101,11 @@ def test_the_store_gives_the_value_of_spark(call: str, store: duckdb.DuckDBPyCon
     text = f"SELECT {call} AS v"
     query = query_of(text)
     check_query(query, text=text)
-    assert store.execute(query.sql(dialect="duckdb")).fetchone() == (SPARK_VALUES[call],)
+    assert store.execute(store_sql(query)).fetchone() == (SPARK_VALUES[call],)
 
 
 def test_notes_are_about_functions_of_the_list() -> None:
-    assert set(NOTES) <= {*SCALARS, *AGGREGATES}
+    assert set(NOTES) <= {*SCALARS, *AGGREGATES, *OPERATORS}
     assert "posexplode" in ROW_FUNCTIONS
 
 
