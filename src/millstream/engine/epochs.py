@@ -22,6 +22,7 @@ from millstream.model.time import Clock
 from millstream.plan.nodes import AggregateView, View
 from millstream.plan.slices import BatchSlice
 from millstream.plan.watermarks import advance, next_idle_at
+from millstream.plan.windows import CountWindow
 from millstream.sources import Cut, Offsets
 from millstream.store.duckdb_store import DuckDBStore
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
@@ -69,11 +70,12 @@ class EpochLoop:
             while self._catch_up() is not None:
                 pass
             cut = Cut(slice_, {0: slice_.batch_id + 1})
-            return self._run((Job(entry, start, cut, self._plans_of(entry)),), None)
+            return self._run((Job(entry, start, cut, self._plans_of(entry), self.clock.now()),), None)
 
     def _jobs(self, done: Mapping[str, Offsets], until: Mapping[str, Offsets] | None) -> tuple[Job, ...]:
         """What can be read next; `done` says where streams will be whose epoch is under way."""
         jobs = []
+        now = self.clock.now()
         for entry in self.catalog.streams():
             if entry.source is None:
                 continue
@@ -81,7 +83,7 @@ class EpochLoop:
             end = None if until is None else until.get(entry.name, {})
             cut = entry.source.cut(start, self.settings.max_epoch_rows, end)
             if cut is not None:
-                jobs.append(Job(entry, dict(start), cut, self._plans_of(entry)))
+                jobs.append(Job(entry, dict(start), cut, self._plans_of(entry), now))
         return tuple(jobs)
 
     def _is_current(self, job: Job) -> bool:
@@ -156,20 +158,27 @@ class EpochLoop:
         progress = self._progress(entry)
         moved = self._advance(entry, progress, {}, now)
         plans = self._plans_of(entry)
+        if timer_due and any(_on_clock(plan) for plan in plans):
+            moved = replace(moved, clock=max(progress.clock, now))
         if moved.watermark != progress.watermark:
-            stream_parts.append(StreamPart(entry.stream, moved))
             chosen = list(plans)
         elif timer_due:
-            chosen = [p for p in plans if isinstance(p, AggregateView) and p.trigger.intervals]
+            chosen = [p for p in plans if isinstance(p, AggregateView) and (p.trigger.intervals or p.on_clock)]
         else:
             chosen = []
-        view_parts.extend(ViewPart(plan, None, progress.watermark, moved.watermark) for plan in chosen)
+        if (moved.watermark, moved.clock) != (progress.watermark, progress.clock):
+            stream_parts.append(StreamPart(entry.stream, moved))
+        view_parts.extend(ViewPart(plan, None, *watermarks(plan, progress, moved)) for plan in chosen)
 
     def _parts(self, read: Read, now: int) -> tuple[StreamPart, list[ViewPart]]:
         """What a read adds to the epoch."""
         entry, cut, stats = read.job.entry, read.job.cut, read.stats
         before = self._progress(entry)
-        after = replace(self._advance(entry, before, stats.newest, now), offsets=dict(cut.offsets))
+        after = replace(
+            self._advance(entry, before, stats.newest, now),
+            offsets=dict(cut.offsets),
+            clock=clock_after(read, before.clock),
+        )
         part = StreamPart(
             entry.stream,
             after,
@@ -179,7 +188,7 @@ class EpochLoop:
             files=cut.files,
             table_rows=read.table_rows,
         )
-        views = [self._judge(read, plan, before.watermark, after.watermark) for plan in read.job.plans]
+        views = [self._judge(read, plan, before, after) for plan in read.job.plans]
         return part, views
 
     def _advance(self, entry: StreamEntry, progress: Progress, newest: Mapping[int, int], now: int) -> Progress:
@@ -199,10 +208,11 @@ class EpochLoop:
         )
         return replace(progress, newest=merged, active_at=active, watermark=watermark)
 
-    def _judge(self, read: Read, plan: View, before: int, after: int) -> ViewPart:
+    def _judge(self, read: Read, plan: View, since: Progress, until: Progress) -> ViewPart:
         """Part a delta into what is used and what is late, and check that every row is accounted for."""
         delta, stats, opened = read.deltas[plan.name], read.stats, read.opened
-        rows, late, panes = split_late(plan, delta.rows, before)
+        before, after = watermarks(plan, since, until)
+        rows, late = split_late(plan, delta.rows, before)
         part = ViewPart(
             plan,
             rows,
@@ -212,7 +222,7 @@ class EpochLoop:
             filtered=delta.filtered,
             late=late,
             failed=delta.failed,
-            late_rows=opened.late_rows(plan, panes) if late else None,
+            late_rows=opened.late_rows(plan, before) if late else None,
             failed_rows=opened.failed_rows(plan) if delta.failed else None,
         )
         decoded = stats.rows - stats.dead
@@ -245,14 +255,18 @@ class EpochLoop:
         if entry.source is not None:
             cut = entry.source.cut(behind.offsets, self.settings.max_epoch_rows, until=live.offsets)
         if cut is None:
-            joined = ViewPart(plan, None, behind.watermark, max(behind.watermark, live.watermark))
+            joined = ViewPart(plan, None, *watermarks(plan, behind, _at_least(live, behind)))
             return self._commit(EpochPart(now, [StreamPart(entry.stream, live)], [joined]))
-        (read,) = self.reader.read((Job(entry, behind.offsets, cut, (plan,)),))
+        (read,) = self.reader.read((Job(entry, behind.offsets, cut, (plan,), now),))
         try:
-            moved = replace(self._advance(entry, behind, read.stats.newest, now), offsets=dict(cut.offsets))
+            moved = replace(
+                self._advance(entry, behind, read.stats.newest, now),
+                offsets=dict(cut.offsets),
+                clock=min(clock_after(read, behind.clock), live.clock),
+            )
             done = all(moved.offsets.get(p, 0) >= end for p, end in live.offsets.items())
-            after = max(moved.watermark, live.watermark) if done else moved.watermark
-            part = replace(self._judge(read, plan, behind.watermark, after), catching_up=None if done else moved)
+            after = _at_least(live, moved) if done else moved
+            part = replace(self._judge(read, plan, behind, after), catching_up=None if done else moved)
             stream = StreamPart(entry.stream, live, rows=read.stats.rows, dead=read.stats.dead)
             return self._commit(EpochPart(now, [stream], [part]))
         finally:
@@ -271,14 +285,48 @@ class EpochLoop:
         return max(0.0, (min(instants) - now) / 1_000_000) if instants else None
 
 
-def split_late(plan: View, rows: pa.Table, before: int) -> tuple[pa.Table, int, list[int]]:
-    """Take the panes that no open window holds out of a delta: (the rest, late rows, late panes)."""
+def watermarks(plan: View, before: Progress, after: Progress) -> tuple[int, int]:
+    """What closes the windows of a view around an epoch: the watermark, or the clock."""
+    if _on_clock(plan):
+        return before.clock, after.clock
+    return before.watermark, after.watermark
+
+
+def clock_after(read: Read, before: int) -> int:
+    """Up to which processing time all rows that landed have been read, if a view needs to know."""
+    job, landed = read.job, read.stats.landed
+    if not any(_on_clock(plan) for plan in job.plans):
+        return before
+    source, reached = job.entry.source, job.cut.offsets
+    if source is None or all(reached.get(p, 0) >= end for p, end in source.end().items()):
+        return max(before, job.at)
+    # What is left of a partition landed after what was read of it; a row without a time lands when it is read.
+    return max(before, min(landed.values(), default=job.at))
+
+
+def split_late(plan: View, rows: pa.Table, before: int) -> tuple[pa.Table, int]:
+    """Take what no open window holds out of a delta: (the rest, how many rows are late)."""
     window = plan.window
     if window is None or not plan.windows_close or before == BEGINNING or rows.num_rows == 0:
-        return rows, 0, []
-    panes = rows.column("__pane").to_numpy()
-    late = window.newest_start(panes) + window.size + plan.lateness <= before
+        return rows, 0
+    # On processing time no row is late, and no time closes a count window.
+    if window.on_clock or isinstance(window, CountWindow):
+        return rows, 0
+    late = window.complete_at(lambda name: rows.column(name).to_numpy()) + plan.lateness <= before
     if not late.any():
-        return rows, 0, []
-    counts = rows.column("__rows").to_numpy() if isinstance(plan, AggregateView) else np.ones(len(panes), np.int64)
-    return rows.filter(pa.array(~late)), int(counts[late].sum()), sorted({int(pane) for pane in panes[late]})
+        return rows, 0
+    counts = rows.column("__rows").to_numpy() if isinstance(plan, AggregateView) else np.ones(len(late), np.int64)
+    return rows.filter(pa.array(~late)), int(counts[late].sum())
+
+
+def _on_clock(plan: View) -> bool:
+    return isinstance(plan, AggregateView) and plan.on_clock
+
+
+def _at_least(progress: Progress, behind: Progress) -> Progress:
+    """The progress of a stream for a view that joins it and may have come further already."""
+    return replace(
+        progress,
+        watermark=max(progress.watermark, behind.watermark),
+        clock=max(progress.clock, behind.clock),
+    )

@@ -195,9 +195,7 @@ class Statements:
         if isinstance(entry, StreamEntry):
             keys = set(entry.stream.primary_key)
         elif isinstance(entry, ViewEntry) and isinstance(plan := db.definitions.plan(entry), AggregateView):
-            keys = {key.output for key in plan.keys if key.output is not None}
-            if plan.window is not None:
-                keys |= {out.name for out in plan.outputs if "make_timestamp(__ws" in out.sql}
+            keys = set(plan.key_columns)
         rows = [
             {"column": field.name, "type": sql_type(field.type), "note": "key" if field.name in keys else None}
             for field in db.store.columns(name)

@@ -1,8 +1,9 @@
 """A slice opened as a relation: decoded rows with their event time and, where they have one, the
 reason they are dead.
 
-Owns decoding. The relation has the stream's columns, `__p`, `__o`, `__et` (microseconds, NULL
-where the stream has no event time), `__dead` (NULL for a good row), `__raw` (the line of a row
+Owns decoding. The relation has the stream's columns, `__p`, `__o`, `__pt` (the processing time at
+which it landed, NULL where the source does not know), `__et` (microseconds, NULL where the stream
+has no event time), `__dead` (NULL for a good row), `__raw` (the line of a row
 that could not be decoded) and `__bad` (false here). It is a piece of SQL over one temporary view
 of the rows as they came, so that Spark analyses an epoch once, and the text depends on the
 stream alone, so that Spark's generated code is compiled once.
@@ -26,9 +27,12 @@ from millstream.plan.nodes import Stream
 from millstream.plan.slices import BatchSlice, FileSlice, FrameSlice, GeneratedSlice, RowsSlice, Slice, align
 from millstream.spark.arrow import zoned
 
-_PLACE = "__p INT, __o BIGINT, __landed BIGINT"
+_PLACE = "__p INT, __o BIGINT, __landed BIGINT, __pt BIGINT"
+_PLACE_NAMES = "__p, __o, __landed, __pt"
 # A row of a file arrived when the file was last written. (Metadata is not visible through a view.)
 _LANDED = "unix_micros(_metadata.file_modification_time) AS __landed"
+# Of rows that do not say when they landed, it is the engine's clock when their epoch reads them.
+_NOW = "CAST(NULL AS BIGINT) AS __pt"
 # Instants outside of these are no times of anything, and windows around them would leave the calendar.
 _OLDEST = to_micros(datetime(1000, 1, 1))
 _NEWEST = to_micros(datetime(9000, 1, 1))
@@ -63,13 +67,13 @@ class Decoder:
                 return self._files(spark, slice_)
             case GeneratedSlice(start, end, columns):
                 expressions = [f"{sql} AS `{name}`" for name, sql in columns]
-                place = ["0 AS __p", "id AS __o", "CAST(NULL AS BIGINT) AS __landed"]
+                place = ["0 AS __p", "id AS __o", "CAST(NULL AS BIGINT) AS __landed", _NOW]
                 base = self._register(spark.range(start, end), "rows")
                 return self._typed(f"(SELECT {', '.join([*expressions, *place])} FROM {base})")
             case BatchSlice(frame, batch_id):
                 base = self._register(frame, "rows")
                 known = {name.lower() for name in frame.columns}
-                place = ["0 AS __p", f"{batch_id}L AS __o", f"{time.time_ns() // 1_000}L AS __landed"]
+                place = ["0 AS __p", f"{batch_id}L AS __o", f"{time.time_ns() // 1_000}L AS __landed", _NOW]
                 given = []
                 for column in self.stream.schema.columns:
                     value = f"`{column.name}`" if column.name.lower() in known else "NULL"
@@ -79,7 +83,7 @@ class Decoder:
     def empty(self) -> str:
         """The relation without rows, for asking Spark about types."""
         columns = [f"CAST(NULL AS {spark_type(c.type)}) AS `{c.name}`" for c in self.stream.schema.columns]
-        place = ["CAST(NULL AS INT) AS __p", "CAST(NULL AS BIGINT) AS __o", "CAST(NULL AS BIGINT) AS __landed"]
+        place = ["CAST(NULL AS INT) AS __p", "CAST(NULL AS BIGINT) AS __o", "CAST(NULL AS BIGINT) AS __landed", _NOW]
         return self._typed(f"(SELECT {', '.join([*columns, *place])})")
 
     def _register(self, frame: DataFrame, part: str) -> str:
@@ -113,18 +117,18 @@ class Decoder:
         if typed != "false":
             columns = [f"IF({typed}, `{name}`, {row}.`{name}`) AS `{name}`" for name in names]
             carried += [typed, *(f"`{name}`" for name in names)]
-        inner = f"(SELECT {', '.join(carried)}, __p, __o, __landed FROM {lines})"
+        inner = f"(SELECT {', '.join(carried)}, {_PLACE_NAMES} FROM {lines})"
         malformed = (
             f"CASE WHEN {typed} THEN NULL WHEN NOT __is_text THEN 'invalid UTF-8' "
             f"WHEN {broken} THEN 'malformed {format_}' END"
         )
-        flat = f"(SELECT {', '.join(columns)}, {malformed} AS __malformed, __raw, __p, __o, __landed FROM {inner})"
+        flat = f"(SELECT {', '.join(columns)}, {malformed} AS __malformed, __raw, {_PLACE_NAMES} FROM {inner})"
         return self._judge(flat, "__malformed", "__raw")
 
     def _files(self, spark: SparkSession, slice_: FileSlice) -> str:
         reader = spark.read.options(**dict(slice_.options))
         paths = list(slice_.paths)
-        place = f"0 AS __p, {slice_.first}L AS __o"
+        place = f"0 AS __p, {slice_.first}L AS __o, __landed AS __pt"
         if slice_.format == "json":
             lines = reader.text(paths).selectExpr("CAST(value AS BINARY) AS __raw", "value", _LANDED)
             base = self._register(lines, "rows")
@@ -176,7 +180,7 @@ class Decoder:
         reasons.extend(f"WHEN `{key}` IS NULL THEN 'primary key {key} is NULL'" for key in stream.primary_key)
         dead = f"CASE {' '.join(reasons)} END" if reasons else _NULL_TEXT
         return (
-            f"(SELECT {columns}, __p, __o, {event_time} AS __et, {dead} AS __dead, {raw} AS __raw, "
+            f"(SELECT {columns}, __p, __o, __pt, {event_time} AS __et, {dead} AS __dead, {raw} AS __raw, "
             f"false AS __bad FROM {rows})"
         )
 

@@ -21,6 +21,7 @@ import pyarrow as pa
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
 from millstream.plan.nodes import AggregateView, Stream, View
+from millstream.plan.windows import SessionWindow
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
 from millstream.store.changelog import changes_table, read_changes_sql
@@ -29,6 +30,7 @@ from millstream.store.letters import create_letters, drop_letters, forget_letter
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, public, quote
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
+from millstream.store.sessions import SessionAggregate
 from millstream.store.triggered import TriggeredAggregate
 
 FORMAT_VERSION = 1
@@ -51,13 +53,16 @@ CREATE TABLE IF NOT EXISTS ms.epochs (
 _CLEAN_EVERY = 60 * 1_000_000
 _EPOCH_RETAIN = 7 * 86_400 * 1_000_000
 
-Maintainer = LiveAggregate | TriggeredAggregate | Append
+Maintainer = LiveAggregate | TriggeredAggregate | SessionAggregate | Append
 
 
 def maintainer(view: View) -> Maintainer:
     """Who keeps a view."""
     if not isinstance(view, AggregateView):
         return Append(view)
+    match view.window:
+        case SessionWindow():
+            return SessionAggregate(view)
     if view.trigger.is_live and view.trigger.accumulation != "discarding":
         return LiveAggregate(view)
     return TriggeredAggregate(view)
@@ -168,7 +173,7 @@ class DuckDBStore:
     def _drop(self, txn: duckdb.DuckDBPyConnection, name: str) -> None:
         txn.execute(f"DROP VIEW IF EXISTS {public(name)}")
         drop_letters(txn, name)
-        for part in ("state", "rows", "changes", "table"):
+        for part in ("state", "rows", "shown", "changes", "table"):
             txn.execute(f"DROP TABLE IF EXISTS {internal(name, part)}")
         txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.progress WHERE name = ?", [name])
@@ -196,7 +201,9 @@ class DuckDBStore:
                 key: {int(partition): value for partition, value in state[key].items()}
                 for key in ("offsets", "newest", "active_at")
             }
-            loaded[name, kind] = Progress(watermark=state["watermark"], **by_partition)
+            loaded[name, kind] = Progress(
+                watermark=state["watermark"], clock=state.get("clock", BEGINNING), **by_partition
+            )
         return loaded
 
     def _save_progress(self, txn: duckdb.DuckDBPyConnection, name: str, kind: str, progress: Progress | None) -> None:
