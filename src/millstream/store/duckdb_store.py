@@ -21,16 +21,18 @@ import pyarrow as pa
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
 from millstream.plan.nodes import AggregateView, Stream, View
-from millstream.plan.windows import SessionWindow
+from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
 from millstream.store.changelog import changes_table, read_changes_sql
 from millstream.store.connection import open_database, store_error
+from millstream.store.counts import CountAggregate
 from millstream.store.letters import create_letters, drop_letters, forget_letters, keep_dead, keep_late
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, public, quote
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.sessions import SessionAggregate
+from millstream.store.slides import SlideAggregate
 from millstream.store.triggered import TriggeredAggregate
 
 FORMAT_VERSION = 1
@@ -53,7 +55,7 @@ CREATE TABLE IF NOT EXISTS ms.epochs (
 _CLEAN_EVERY = 60 * 1_000_000
 _EPOCH_RETAIN = 7 * 86_400 * 1_000_000
 
-Maintainer = LiveAggregate | TriggeredAggregate | SessionAggregate | Append
+Maintainer = LiveAggregate | TriggeredAggregate | SessionAggregate | SlideAggregate | CountAggregate | Append
 
 
 def maintainer(view: View) -> Maintainer:
@@ -63,6 +65,10 @@ def maintainer(view: View) -> Maintainer:
     match view.window:
         case SessionWindow():
             return SessionAggregate(view)
+        case SlideWindow():
+            return SlideAggregate(view)
+        case CountWindow():
+            return CountAggregate(view)
     if view.trigger.is_live and view.trigger.accumulation != "discarding":
         return LiveAggregate(view)
     return TriggeredAggregate(view)
