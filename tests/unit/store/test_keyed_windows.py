@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -26,7 +27,7 @@ from millstream.sql import parse_statement
 from millstream.sql.statements import CreateStream, CreateView
 from millstream.store.aggregate import over
 from millstream.store.changelog import changes_table
-from millstream.store.duckdb_store import maintainer
+from millstream.store.duckdb_store import DuckDBStore, maintainer
 from millstream.store.moment import Moment
 from millstream.store.protocol import BEGINNING
 from millstream.store.published import ADDED, REMOVED
@@ -326,3 +327,19 @@ def test_every_aggregate_can_be_combined_over_a_frame() -> None:
         taken = arguments if name in ("min_by", "max_by") else arguments[:1]
         for accumulator in build(taken).accumulators:
             assert " OVER w" in over(accumulator.combine, "w"), name
+
+
+@pytest.mark.parametrize(
+    "call", ["SESSION(s PARTITION BY k, ts, INTERVAL 1 SECOND)", "COUNT_WINDOW(s PARTITION BY k, 2)"]
+)
+def test_a_dropped_view_leaves_nothing_behind(call: str, tmp_path: Path) -> None:
+    store = DuckDBStore(tmp_path / "store.duckdb", "500MB")
+    try:
+        before = store.query("SELECT table_name FROM information_schema.tables").to_pylist()
+        view = plan(call, "")
+        for replace in (False, True):
+            store.create_view(view, delta_schema(view), "CREATE VIEW …", 0, None, replace=replace)
+        store.drop("v")
+        assert store.query("SELECT table_name FROM information_schema.tables").to_pylist() == before
+    finally:
+        store.close()
