@@ -9,6 +9,8 @@ How a transcript is read:
 - `Default` fires at the watermark and then for every late element. Unlimited lateness is written
   as a very long one.
 - `index` is the pane index; `nonspeculative_index` counts without the early panes.
+- A session that grows or is merged is another window: the `delete` of what was published for its parts comes
+  before the pane of the whole, in the same epoch, and is checked here rather than in the transcripts.
 - `state` cannot be seen from outside, but its effect can: when the watermark closes all windows,
   a window that still holds elements publishes them, and one that holds nothing stays silent.
 
@@ -20,6 +22,7 @@ The order of panes within a step does not matter. A pane that is expected but do
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -41,17 +44,14 @@ class TranscriptError(AssertionError):
 
 
 def load() -> list[Any]:
-    params = []
-    for spec in yaml.safe_load_all(TRANSCRIPTS.read_text()):
-        windows = spec["window"].partition("(")[0]
-        unsupported = pytest.mark.skip(reason=f"{windows} windows are not supported yet")
-        params.append(pytest.param(spec, id=spec["name"], marks=() if windows == "FixedWindows" else unsupported))
-    return params
+    return [pytest.param(spec, id=spec["name"]) for spec in yaml.safe_load_all(TRANSCRIPTS.read_text())]
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["one-run", "restarts"])
 @pytest.mark.parametrize("spec", load())
-def test_transcript(spec: dict[str, Any], connect) -> None:
-    transcript = Transcript(spec, connect(clock=ms.ManualClock(0)))
+def test_transcript(spec: dict[str, Any], restarts: bool, connect) -> None:
+    clock = ms.ManualClock(0)
+    transcript = Transcript(spec, lambda: connect(clock=clock), restarts)
     if "error" in spec:
         with pytest.raises(TranscriptError, match=f"^{spec['error']}"):
             transcript.run()
@@ -60,7 +60,8 @@ def test_transcript(spec: dict[str, Any], connect) -> None:
 
 
 def test_the_file_holds_what_the_runner_is_for() -> None:
-    names = {param.id for param in load() if not param.marks}
+    names = {param.id for param in load()}
+    assert "early_late_sessions" in names
     assert {"fixed_default", "fixed_default_late_data", "discarding_early_fixed", "garbage_collection"} <= names
     assert {"bad_output", "bad_expected_values", "bad_expected_window", "missing_output"} <= names
 
@@ -68,21 +69,27 @@ def test_the_file_holds_what_the_runner_is_for() -> None:
 @dataclass
 class Transcript:
     spec: dict[str, Any]
-    db: ms.Database
+    connect: Callable[[], ms.Database]
+    restarts: bool
+    """Whether the database is closed and opened again before every step."""
+    db: ms.Database = field(init=False)
     seen: int = 0
     """How many changes have been read."""
     pending: list[dict[str, Any]] = field(default_factory=list)
     """Panes that no `expect` has asked for yet."""
     nonspeculative: dict[datetime, int] = field(default_factory=dict)
+    published: dict[tuple[datetime, datetime], list[int]] = field(default_factory=dict)
+    """The windows that the changelog says there are, with their values."""
 
     def run(self) -> None:
+        self.db = self.connect()
         self.db.sql(
             "CREATE STREAM elements (k STRING, v BIGINT, ts TIMESTAMP, "
             f"WATERMARK FOR ts AS ts - INTERVAL {SLACK} SECONDS)"
         )
         self.db.sql(
             "CREATE MATERIALIZED VIEW panes AS SELECT window_start, window_end, k, collect_list(v) AS vs "
-            f"FROM TUMBLE(elements, ts, INTERVAL {_size(self.spec)} SECONDS) GROUP BY window_start, window_end, k "
+            f"FROM {_windows(self.spec)} GROUP BY window_start, window_end, k "
             f"{_emit(self.spec)}"
         )
         for step in self.spec["transcript"]:
@@ -91,6 +98,9 @@ class Transcript:
                 self._expect(argument)
                 continue
             self._nothing_pending(step)
+            if self.restarts:
+                self.db.close()
+                self.db = self.connect()
             match action:
                 case "input":
                     self._epoch([("element", at) for at in argument])
@@ -107,10 +117,22 @@ class Transcript:
         self.db.insert("elements", [{"k": key, "v": at, "ts": ORIGIN + timedelta(seconds=at)} for key, at in events])
         assert self.db.drain() == before + 1, "a step is one epoch"
         changes = self.db.changes("panes").rows()
+        deleted = []
         for change in changes[self.seen :]:
-            # A retraction or deletion would be output that no transcript here knows.
-            if change["k"] == "element":
-                self.pending.append(self._pane(change))
+            if change["k"] != "element":
+                continue
+            bounds = (change["window_start"], change["window_end"])
+            if change["op"] == "delete":
+                if self.published.pop(bounds, None) != change["vs"]:
+                    raise TranscriptError(f"unexpected output: a deletion of what was not there: {change}")
+                deleted.append(bounds)
+                continue
+            # A retraction would be output that no transcript here knows.
+            self.pending.append(self._pane(change))
+            self.published[bounds] = change["vs"]
+            deleted = [old for old in deleted if not (bounds[0] <= old[0] and old[1] <= bounds[1])]
+        if deleted:
+            raise TranscriptError(f"unexpected output: {deleted} were deleted, but nothing holds them now")
         self.seen = len(changes)
 
     def _pane(self, change: dict[str, Any]) -> dict[str, Any]:
@@ -154,8 +176,16 @@ class Transcript:
         self.pending.clear()
 
 
-def _size(spec: dict[str, Any]) -> int:
-    return int(re.fullmatch(r"FixedWindows\((\d+)\)", spec["window"])[1])
+def _windows(spec: dict[str, Any]) -> str:
+    kind, seconds = re.fullmatch(r"(\w+)\((\d+)\)", spec["window"]).groups()
+    interval = f"INTERVAL {seconds} SECONDS"
+    match kind:
+        case "FixedWindows":
+            return f"TUMBLE(elements, ts, {interval})"
+        case "Sessions":
+            return f"SESSION(elements PARTITION BY k, ts, {interval})"
+        case _:
+            raise TranscriptError(f"unknown windows {kind}")
 
 
 def _emit(spec: dict[str, Any]) -> str:

@@ -12,7 +12,8 @@ import duckdb
 import millstream as ms
 
 from .compare import Replay, difference
-from .model import Case, Judged, Placed, ViewModel, Watermark, micros
+from .keyed import Placed
+from .model import Case, Judged, ViewModel, Watermark, micros
 from .rows import Feed, Row
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import duckdb
 
+from .keyed import Keyed, Placed, Tracker
 from .rows import Row
 
 EPOCH = datetime(1970, 1, 1)
@@ -22,15 +23,6 @@ EPOCH = datetime(1970, 1, 1)
 
 def micros(at: datetime) -> int:
     return (at - EPOCH) // timedelta(microseconds=1)
-
-
-@dataclass(frozen=True)
-class Placed:
-    """A row and where it is in the log."""
-
-    partition: int
-    offset: int
-    row: Row
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,8 @@ class Windows:
 class Case:
     """A view to try: how it is written, and its batch query over the table `used`.
 
-    `used` has the stream's columns, `p`, `o` and, for windows, `window_start` and `window_end`.
+    `used` has the stream's columns, `p`, `o` and, for windows, `window_start` and `window_end`; for windows of
+    keys also `w`, a number for each window.
     """
 
     name: str
@@ -59,7 +52,7 @@ class Case:
     batch: str
     keys: tuple[str, ...]
     """The columns that identify a row of the view; none: rows are a multiset."""
-    windows: Windows | None = None
+    windows: Windows | Keyed | None = None
     where: str = "true"
     lateness: int = 0
     live: bool = True
@@ -106,11 +99,14 @@ class ViewModel:
     oracle: duckdb.DuckDBPyConnection
     late: Counter[tuple[int, int]] = field(default_factory=Counter)
     """(partition, offset) of the rows that came too late."""
+    tracker: Tracker | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        if isinstance(self.case.windows, Keyed):
+            self.tracker = self.case.windows.start()
         self.oracle.execute(
             f"CREATE TABLE {self._table} (id BIGINT, k VARCHAR, v BIGINT, x DOUBLE, b BOOLEAN, ts TIMESTAMP, "
-            "p INTEGER, o BIGINT, window_start TIMESTAMP, window_end TIMESTAMP)"
+            "p INTEGER, o BIGINT, window_start TIMESTAMP, window_end TIMESTAMP, w INTEGER)"
         )
 
     @property
@@ -121,6 +117,8 @@ class ViewModel:
         """Judge the rows of an epoch against the watermark before it."""
         decoded = [placed for placed in rows if placed.row["ts"] is not None]
         passing = self._passing(decoded)
+        if self.tracker is not None:
+            return self._track(self.tracker, decoded, passing, before)
         chosen: list[tuple[Any, ...]] = []
         used = late = filtered = 0
         for placed, passes in zip(decoded, passing, strict=True):
@@ -134,8 +132,23 @@ class ViewModel:
                 used += 1
                 chosen.extend(self._columns(placed, start) for start in starts)
         if chosen:
-            self.oracle.executemany(f"INSERT INTO {self._table} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", chosen)
+            self.oracle.executemany(f"INSERT INTO {self._table} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", chosen)
         return Judged(used, filtered, late)
+
+    def _track(self, tracker: Tracker, rows: list[Placed], passing: list[bool], before: int | None) -> Judged:
+        """Windows of keys change as rows come: they are written anew."""
+        counting = [placed for placed, passes in zip(rows, passing, strict=True) if passes]
+        late = tracker.take(counting, before, self.case.lateness)
+        self.late.update((placed.partition, placed.offset) for placed in late)
+        assigned = [
+            (*self._columns(placed, None)[:-3], *(EPOCH + timedelta(microseconds=bound) for bound in bounds), number)
+            for number, (held, *bounds) in enumerate(tracker.windows())
+            for placed in held
+        ]
+        self.oracle.execute(f"DELETE FROM {self._table}")
+        if assigned:
+            self.oracle.executemany(f"INSERT INTO {self._table} VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", assigned)
+        return Judged(len(counting) - len(late), len(rows) - len(counting), len(late))
 
     def _passing(self, rows: list[Placed]) -> list[bool]:
         """Whether each row passes the view's WHERE, as DuckDB sees it."""
@@ -143,7 +156,7 @@ class ViewModel:
             return [True] * len(rows)
         self.oracle.execute(f"CREATE OR REPLACE TEMP TABLE one AS SELECT *, 0 AS n FROM {self._table} LIMIT 0")
         self.oracle.executemany(
-            "INSERT INTO one VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO one VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [(*self._columns(placed, None), n) for n, placed in enumerate(rows)],
         )
         found = self.oracle.execute(f"SELECT n FROM one WHERE {self.case.where}").fetchall()
@@ -153,7 +166,7 @@ class ViewModel:
     def _open_windows(self, placed: Placed, before: int | None) -> list[int | None] | None:
         """The windows that still take the row; None if it belongs to no window at all."""
         windows = self.case.windows
-        if windows is None:
+        if not isinstance(windows, Windows):
             return [None]
         starts = windows.of(micros(placed.row["ts"]))
         if not starts:
@@ -166,16 +179,17 @@ class ViewModel:
     def _columns(self, placed: Placed, start: int | None) -> tuple[Any, ...]:
         row = placed.row
         bounds: tuple[Any, Any] = (None, None)
-        if start is not None and self.case.windows is not None:
+        if start is not None and isinstance(self.case.windows, Windows):
             begin = EPOCH + timedelta(microseconds=start)
             bounds = (begin, begin + timedelta(seconds=self.case.windows.size))
         own = (row["id"], row["k"], row["v"], row["x"], row["b"], row["ts"])
-        return (*own, placed.partition, placed.offset, *bounds)
+        return (*own, placed.partition, placed.offset, *bounds, None)
 
     def expected(self, watermark: int | None) -> list[Row]:
         """The batch query over what counts, without windows that the view does not show yet."""
         source = self._table
         if not self.case.live:
-            passed = "false" if watermark is None else f"epoch_us(window_end) <= {watermark}"
+            complete = self.case.windows.complete if isinstance(self.case.windows, Keyed) else Keyed.complete
+            passed = "false" if watermark is None else complete.format(watermark=watermark)
             source = f"(SELECT * FROM {source} WHERE {passed})"
         return self.oracle.sql(self.case.batch.replace("used", source)).to_arrow_table().to_pylist()

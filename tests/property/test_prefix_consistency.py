@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from .cases import CASES, DISCARDING
+from .cases_keyed import KEYED_CASES
 from .compare import difference
 from .drive import Run
 from .model import Case
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.spark
 
 Directories = Callable[[], AbstractContextManager[Path]]
 views = st.lists(st.sampled_from(CASES), min_size=4, max_size=6, unique_by=lambda case: case.name)
+keyed_views = st.lists(st.sampled_from(KEYED_CASES), min_size=3, max_size=6, unique_by=lambda case: case.name)
 
 
 @settings(max_examples=20)
@@ -27,6 +29,19 @@ views = st.lists(st.sampled_from(CASES), min_size=4, max_size=6, unique_by=lambd
 def test_every_view_equals_the_batch_query_after_every_epoch(
     fresh_directory: Directories, feed: Feed, cases: list[Case]
 ) -> None:
+    follow(fresh_directory, feed, cases)
+
+
+@settings(max_examples=8)
+@given(feed=feeds(), cases=keyed_views)
+def test_windows_of_keys_equal_the_batch_query_after_every_epoch(
+    fresh_directory: Directories, feed: Feed, cases: list[Case]
+) -> None:
+    follow(fresh_directory, feed, cases)
+
+
+def follow(fresh_directory: Directories, feed: Feed, cases: list[Case]) -> None:
+    """Run a feed and check everything that must hold after every epoch."""
     with fresh_directory() as directory:
         run = Run(directory, feed, cases)
         try:
@@ -47,7 +62,10 @@ def test_every_view_equals_the_batch_query_after_every_epoch(
 
 
 @settings(max_examples=8)
-@given(feed=feeds(), cases=st.lists(st.sampled_from(CASES), min_size=2, max_size=3, unique_by=lambda case: case.name))
+@given(
+    feed=feeds(),
+    cases=st.lists(st.sampled_from((*CASES, *KEYED_CASES)), min_size=2, max_size=3, unique_by=lambda case: case.name),
+)
 def test_a_view_created_later_reads_history_and_counts_nothing_twice(
     fresh_directory: Directories, feed: Feed, cases: list[Case]
 ) -> None:

@@ -64,11 +64,12 @@ class EpochLoop:
             if slice_.batch_id < start.get(0, 0):
                 return None
             cut = Cut(slice_, {0: slice_.batch_id + 1})
-            return self._run((Job(entry, start, cut, self.plans_of(entry)),), None)
+            return self._run((Job(entry, start, cut, self.plans_of(entry), self.clock.now()),), None)
 
     def _jobs(self, done: Mapping[str, Offsets], until: Mapping[str, Offsets] | None) -> tuple[Job, ...]:
         """What can be read next; `done` says where streams will be whose epoch is under way."""
         jobs = []
+        now = self.clock.now()
         for entry in self.catalog.streams():
             if entry.source is None:
                 continue
@@ -76,7 +77,7 @@ class EpochLoop:
             end = None if until is None else until.get(entry.name, {})
             cut = entry.source.cut(start, self.settings.max_epoch_rows, end)
             if cut is not None:
-                jobs.append(Job(entry, dict(start), cut, self.plans_of(entry)))
+                jobs.append(Job(entry, dict(start), cut, self.plans_of(entry), now))
         return tuple(jobs)
 
     def _is_current(self, job: Job) -> bool:
@@ -135,7 +136,7 @@ class EpochLoop:
 
     def _moved(self, entry: StreamEntry, read: Read, now: int) -> Progress:
         moved = self.advance(entry, self.progress(entry), read.stats.newest, now)
-        return replace(moved, offsets=dict(read.job.cut.offsets))
+        return replace(moved, offsets=dict(read.job.cut.offsets), clock=clock_after(read, moved.clock))
 
     def commit(self, part: EpochPart) -> int:
         epoch = self.store.commit(part)
@@ -195,10 +196,10 @@ class Epoch:
     def move(self, entry: StreamEntry, after: Progress) -> None:
         self.moves[entry.name] = (self.loop.progress(entry), after)
 
-    def marks(self, plan: ViewPlan, streams: tuple[str, ...]) -> tuple[int, int]:
-        """The watermark that some streams have together for a view: that of the slowest.
+    def marks(self, plan: ViewPlan, streams: tuple[str, ...], *, on_clock: bool = False) -> tuple[int, int]:
+        """The watermark (or the clock) that some streams have together for a view: that of the slowest.
 
-        Where the view still reads the past of a stream, it is that past's watermark.
+        Where the view still reads the past of a stream, it is that past's.
         """
         before, after = [], []
         for stream in streams:
@@ -208,8 +209,8 @@ class Epoch:
                 if part.stream == stream and (part.name in self.behind or behind is not None):
                     moves = [self.behind.get(part.name) or (behind or Progress(), behind or Progress())]
             for was, is_ in moves:
-                before.append(was.watermark)
-                after.append(is_.watermark)
+                before.append(was.clock if on_clock else was.watermark)
+                after.append(is_.clock if on_clock else is_.watermark)
         return min(before, default=BEGINNING), min(after, default=BEGINNING)
 
     def take(self, read: Read) -> None:
@@ -235,11 +236,15 @@ class Epoch:
                 continue
             before, after = self.moves[entry.name]
             parts = self.loop.plans_of(entry)
-            if before.watermark != after.watermark:
+            if timer_due and any(is_on_clock(part) for part in parts):
+                after = replace(after, clock=max(before.clock, self.now))
+                self.moves[entry.name] = (before, after)
+            if (before.watermark, before.clock) != (after.watermark, after.clock):
                 self.streams.append(StreamPart(entry.stream, after))
+            if before.watermark != after.watermark:
                 chosen = list(parts)
             elif timer_due:
-                chosen = [p for p in parts if isinstance(p, AggregateView) and p.trigger.intervals]
+                chosen = [p for p in parts if isinstance(p, AggregateView) and (p.trigger.intervals or p.on_clock)]
             else:
                 chosen = []
             self.views.extend(ViewPart(part, None, *self.marks_of(part)) for part in chosen)
@@ -247,7 +252,8 @@ class Epoch:
     def marks_of(self, part: View) -> tuple[int, int]:
         plan = next(plan for plan in self.loop.plans() if part in plan.parts)
         horizon = part.horizon if isinstance(part, AppendView) else None
-        return self.marks(plan, horizon.streams if horizon is not None else (part.stream,))
+        streams = horizon.streams if horizon is not None else (part.stream,)
+        return self.marks(plan, streams, on_clock=is_on_clock(part))
 
     def part(self, timings: Mapping[str, float]) -> EpochPart:
         """All of it, with what is computed in the store from these changes."""
@@ -262,3 +268,19 @@ class Epoch:
                 if isinstance(part, AppendView) and (part.horizon or (part.top and part.name in touched))
             )
         return EpochPart(self.now, self.streams, self.views, queries, kept, timings)
+
+
+def clock_after(read: Read, before: int) -> int:
+    """Up to which processing time all rows that landed have been read, if a view needs to know."""
+    job, landed = read.job, read.stats.landed
+    if not any(is_on_clock(part) for part in job.plans):
+        return before
+    source, reached = job.entry.source, job.cut.offsets
+    if source is None or all(reached.get(p, 0) >= end for p, end in source.end().items()):
+        return max(before, job.at)
+    # What is left of a partition landed after what was read of it; a row without a time lands when it is read.
+    return max(before, min(landed.values(), default=job.at))
+
+
+def is_on_clock(part: View) -> bool:
+    return isinstance(part, AggregateView) and part.on_clock

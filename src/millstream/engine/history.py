@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from millstream.engine.catalog import StreamEntry
-from millstream.engine.epochs import Epoch, EpochLoop
+from millstream.engine.epochs import Epoch, EpochLoop, clock_after
 from millstream.engine.judging import judge
 from millstream.engine.reads import Job, Read, Reader
 from millstream.plan.nodes import View, ViewPlan
@@ -102,11 +102,13 @@ class History:
         if source is None:
             return None
         cut = source.cut(behind.progress.offsets, max_rows, until=live.offsets)
-        return Job(behind.entry, behind.progress.offsets, cut, behind.parts) if cut is not None else None
+        if cut is None:
+            return None
+        return Job(behind.entry, behind.progress.offsets, cut, behind.parts, self.loop.clock.now())
 
     def _join(self, behind: Behind, live: Progress) -> None:
         """There is nothing left to read: the view is where its stream is."""
-        epoch = self._epoch(behind, replace(live, watermark=max(behind.progress.watermark, live.watermark)))
+        epoch = self._epoch(behind, _at_least(live, behind.progress))
         epoch.streams.append(StreamPart(behind.entry.stream, live))
         epoch.views.extend(ViewPart(part, None, *epoch.marks_of(part)) for part in behind.parts)
         self.loop.commit(epoch.part({}))
@@ -123,11 +125,13 @@ class History:
         live = loop.progress(entry)
         now = loop.clock.now()
         offsets = dict(read.job.cut.offsets)
-        moved = replace(loop.advance(entry, behind.progress, read.stats.newest, now), offsets=offsets)
+        moved = replace(
+            loop.advance(entry, behind.progress, read.stats.newest, now),
+            offsets=offsets,
+            clock=min(clock_after(read, behind.progress.clock), live.clock),
+        )
         done = _reaches(offsets, live)
-        if done:
-            moved = replace(moved, watermark=max(moved.watermark, live.watermark))
-        epoch = self._epoch(behind, moved)
+        epoch = self._epoch(behind, _at_least(moved, live) if done else moved)
         epoch.streams.append(StreamPart(entry.stream, live, rows=read.stats.rows, dead=read.stats.dead))
         for part in behind.parts:
             judged = judge(read, part, *epoch.marks_of(part))
@@ -141,6 +145,11 @@ class History:
         for part in behind.parts:
             epoch.behind[part.name] = (behind.progress, moved)
         return epoch
+
+
+def _at_least(progress: Progress, other: Progress) -> Progress:
+    """The progress of a view that joins its stream, whichever of them has come further in time."""
+    return replace(progress, watermark=max(progress.watermark, other.watermark), clock=max(progress.clock, other.clock))
 
 
 def _reaches(offsets: dict[int, int] | object, live: Progress) -> bool:

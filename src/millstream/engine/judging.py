@@ -6,19 +6,22 @@ decoded rows = used + filtered out + late + failed.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from millstream.engine.reads import Read
 from millstream.model.errors import MillstreamError
 from millstream.plan.nodes import AggregateView, View
+from millstream.plan.windows import CountWindow
 from millstream.store.protocol import BEGINNING, ViewPart
 
 
 def judge(read: Read, plan: View, before: int, after: int) -> ViewPart:
     """Part a delta into what is used and what is late, and check that every row is accounted for."""
     delta, stats, opened = read.deltas[plan.name], read.stats, read.opened
-    rows, late, condition = split_late(plan, delta.rows, before)
+    rows, late = split_late(plan, delta.rows, before)
     part = ViewPart(
         plan,
         rows,
@@ -28,7 +31,7 @@ def judge(read: Read, plan: View, before: int, after: int) -> ViewPart:
         filtered=delta.filtered,
         late=late,
         failed=delta.failed,
-        late_rows=opened.late_rows(plan, condition) if late else None,
+        late_rows=opened.late_rows(plan, before) if late else None,
         failed_rows=opened.failed_rows(plan) if delta.failed else None,
     )
     decoded = stats.rows - stats.dead
@@ -42,23 +45,22 @@ def judge(read: Read, plan: View, before: int, after: int) -> ViewPart:
     return part
 
 
-def split_late(plan: View, rows: pa.Table, before: int) -> tuple[pa.Table, int, str]:
-    """Take what is late out of a delta: (the rest, late rows, the condition that finds them again on Spark)."""
-    if before == BEGINNING or rows.num_rows == 0:
-        return rows, 0, ""
-    horizon = None if isinstance(plan, AggregateView) else plan.horizon
-    if horizon is not None and horizon.late_after is not None:
-        oldest = before - horizon.late_after
-        late = rows.column("__t").to_numpy() <= oldest
-        condition = f"__et <= {oldest}L"
-    elif plan.window is not None and plan.windows_close:
-        window = plan.window
-        panes = rows.column("__pane").to_numpy()
-        late = window.newest_start(panes) + window.size + plan.lateness <= before
-        condition = f"__pane IN ({', '.join(f'{pane}L' for pane in sorted({int(p) for p in panes[late]}))})"
-    else:
-        return rows, 0, ""
-    if not late.any():
-        return rows, 0, ""
+def split_late(plan: View, rows: pa.Table, before: int) -> tuple[pa.Table, int]:
+    """Take what is late out of a delta: (the rest, how many rows are late)."""
+    late = None if before == BEGINNING or rows.num_rows == 0 else _is_late(plan, rows, before)
+    if late is None or not late.any():
+        return rows, 0
     counts = rows.column("__rows").to_numpy() if isinstance(plan, AggregateView) else np.ones(len(late), np.int64)
-    return rows.filter(pa.array(~late)), int(counts[late].sum()), condition
+    return rows.filter(pa.array(~late)), int(counts[late].sum())
+
+
+def _is_late(plan: View, rows: pa.Table, before: int) -> Any:
+    """Which rows of a delta no open window holds, or no partner can reach; None if rows are never late."""
+    horizon = None if isinstance(plan, AggregateView) else plan.horizon
+    if horizon is not None:
+        return None if horizon.late_after is None else rows.column("__t").to_numpy() + horizon.late_after <= before
+    window = plan.window
+    # On processing time no row is late, and no time closes a count window.
+    if window is None or not plan.windows_close or window.on_clock or isinstance(window, CountWindow):
+        return None
+    return window.complete_at(lambda name: rows.column(name).to_numpy()) + plan.lateness <= before

@@ -40,6 +40,8 @@ class Job:
     start: Offsets
     cut: Cut
     plans: tuple[View, ...]
+    at: int = 0
+    """When it was cut, in processing time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -227,9 +227,7 @@ class Statements:
         elif isinstance(entry, ViewEntry) and isinstance(query := db.definitions.plan(entry).view, QueryView):
             keys = set(query.identity)
         elif isinstance(entry, ViewEntry) and isinstance(plan := db.definitions.plan(entry).view, AggregateView):
-            keys = {key.output for key in plan.keys if key.output is not None}
-            if plan.window is not None:
-                keys |= {out.name for out in plan.outputs if "make_timestamp(__ws" in out.sql}
+            keys = set(plan.key_columns)
         rows = [
             {
                 "column": field.name,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from millstream.model.time import format_duration
+from millstream.plan.explain_windows import explain_keyed_state, explain_pane, explain_window
 from millstream.plan.nodes import AggregateView, AppendView, QueryView, Stream, Trigger, View, ViewPlan
-from millstream.plan.windows import Window
+from millstream.plan.windows import KeyedWindow
 from millstream.sql.statements import EveryInterval, EveryRows, Rate
 
 _METHODS = {
@@ -64,10 +65,11 @@ def explain_view(view: View, stream: Stream) -> list[str]:
         lines.append(f"  retains: {format_duration(view.retain)} behind the watermark, then deletes")
     lines.append("  on Spark, one job per epoch over the new rows")
     if isinstance(view, AggregateView):
-        by = ", ".join([*(key.sql for key in view.keys), *(["pane"] if view.window else [])]) or "nothing"
+        pane = [] if view.window is None else [explain_pane(view.window)]
+        by = ", ".join([*(key.sql for key in view.keys), *pane]) or "nothing"
         lines.append(f"    partial aggregate by {by}: {len(view.kept)} accumulators")
         if view.window is not None:
-            lines.append(f"    window: {_window(view.window)}")
+            lines.append(f"    window: {explain_window(view.window)}")
     else:
         lines.append(f"    project {len(view.columns)} columns")
     if view.filter is not None:
@@ -82,10 +84,13 @@ def _explain_aggregate(view: AggregateView, stream: Stream) -> list[str]:
     if view.having is not None:
         lines.append(f"    having: {view.having}")
     lines.append(f"    merge deltas into state by {', '.join(k.sql for k in view.keys) or 'one group'}")
-    lines.append(f"    state: {_bound(view)}")
+    bound = explain_keyed_state(view) if isinstance(view.window, KeyedWindow) else _bound(view)
+    lines.append(f"    state: {bound}")
     if view.windows_close:
         lines.append(
-            "    late: rows whose windows all ended "
+            "    late: none, the windows are on processing time"
+            if view.on_clock
+            else "    late: rows whose windows all ended "
             f"{format_duration(view.lateness) + ' ' if view.lateness else ''}before the watermark go to "
             f"{stream.name}__late"
         )
@@ -114,7 +119,8 @@ def _bound(view: AggregateView) -> str:
     if live and view.retain is None:
         return "one row per group and window, kept as the contents of the view (bound it with retain)"
     kept = f", kept {format_duration(view.lateness)} longer for late rows" if view.lateness else ""
-    return f"one row per group and open window; closed by the watermark of the stream{kept}"
+    closed = "the clock" if view.on_clock else "the watermark of the stream"
+    return f"one row per group and open window; closed by {closed}{kept}"
 
 
 def _trigger(trigger: Trigger) -> str:
@@ -133,15 +139,6 @@ def _rate(rate: Rate) -> str:
             return f"every {format_duration(micros)}"
         case _:
             return "on epoch"
-
-
-def _window(window: Window) -> str:
-    size = format_duration(window.size)
-    offset = f", offset {format_duration(window.offset)}" if window.offset else ""
-    if window.is_tumbling:
-        return f"tumble {size}{offset} on {window.time_column}"
-    slide, pane = format_duration(window.slide), format_duration(window.pane_size)
-    return f"hop {size} by {slide}{offset} on {window.time_column}, in panes of {pane}"
 
 
 def _watermark(stream: Stream) -> str:

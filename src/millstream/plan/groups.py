@@ -14,9 +14,8 @@ from millstream.model.errors import MillstreamError
 from millstream.plan.aggregates import AGGREGATES, Accumulator, Argument, aggregate_name
 from millstream.plan.nodes import USED, Kept, Key, Output, fill
 from millstream.plan.reading import Outputs, Reading, is_simple
+from millstream.plan.windows import KeyedWindow
 from millstream.sql import store_sql
-
-_WINDOW_SQL = {"window_start": "make_timestamp(__ws)", "window_end": "make_timestamp(__ws + {size})"}
 
 
 def is_aggregate(select: exp.Select) -> bool:
@@ -43,6 +42,7 @@ class Groups:
         nodes = self._key_nodes(select, outputs)
         self.windowed = self._window_is_grouped(select, nodes, outputs)
         nodes = [node for node in nodes if not reading.is_window_column(node)]
+        self._check_partition(select, nodes)
         typed = reading.typed([reading.row_sql(node) for node in nodes])
         for (sql, _), node in zip(typed, nodes, strict=True):
             if not is_simple(node):
@@ -108,6 +108,30 @@ class Groups:
             hint="add GROUP BY window_start, window_end",
         )
 
+    def _check_partition(self, select: exp.Select, keys: list[exp.Expr]) -> None:
+        """The windows of a key are computed per key: PARTITION BY and GROUP BY must say the same."""
+        window = self.reading.window
+        if not isinstance(window, KeyedWindow):
+            return
+        wanted = {name.lower() for name in window.partition_by}
+        grouped = {key.name.lower() for key in keys if isinstance(key, exp.Column) and not key.table}
+        if wanted == grouped and all(isinstance(key, exp.Column) for key in keys):
+            return
+        columns = ", ".join(["window_start", "window_end", *window.partition_by])
+        extra = next((k for k in keys if not isinstance(k, exp.Column) or k.name.lower() not in wanted), None)
+        raise self.reading.error(
+            "PARTITION_NOT_GROUPED",
+            "the keys of GROUP BY are not those of PARTITION BY",
+            extra if extra is not None else select,
+            detail=(
+                f"the windows are per {', '.join(window.partition_by)}"
+                if window.partition_by
+                else "without PARTITION BY the windows are over the whole stream"
+            ),
+            hint=f"write GROUP BY {columns}"
+            + (f", or add {extra.sql('spark')} to PARTITION BY" if isinstance(extra, exp.Column) else ""),
+        )
+
     def _with_aliases(self, node: exp.Expr, outputs: Outputs) -> exp.Expr:
         """HAVING may use the names of the select list."""
         names = {name.lower(): out for name, out in outputs}
@@ -131,9 +155,10 @@ class Groups:
                 if part == key:
                     return exp.Var(this=f"__k{index}")
             if self.reading.is_window_column(part):
-                assert self.reading.window is not None
-                sql = _WINDOW_SQL[part.name.lower()].replace("{size}", str(self.reading.window.size))
-                return exp.Var(this=sql)
+                window = self.reading.window
+                assert window is not None
+                bound = window.start_sql if part.name.lower() == "window_start" else window.end_sql
+                return exp.Var(this=f"make_timestamp({bound})")
             if isinstance(part, exp.IgnoreNulls) and isinstance(part.this, exp.Filter):
                 call, condition = part.this.this, part.this.expression.this
                 if aggregate_name(call):

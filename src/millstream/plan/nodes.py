@@ -3,7 +3,8 @@
 A plan holds compiled SQL text for both sides and runs none of it. Names that begin with two
 underscores belong to the plan: `__et` event time in microseconds, `__p` partition, `__o` offset,
 `__dead` the reason a row could not be decoded, `__bad` whether an expression of the view fails on
-it, `__k0`… group keys, `__pane` the start of its pane, `__a0`… accumulators, `__rows` a row count.
+it, `__k0`… group keys, `__pane` the start of its pane, `__a0`… accumulators, `__rows` a row count,
+`__pt` the processing time at which it landed, `__wt` the instant that decides about its window.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 from millstream.model.schema import Schema
 from millstream.plan.aggregates import Accumulator
 from millstream.plan.tables import NO_RULES, TableRules
-from millstream.plan.windows import Window
+from millstream.plan.windows import AnyWindow, Window
 from millstream.sql.statements import (
     Accumulation,
     ClockCorrection,
@@ -171,9 +172,9 @@ class AggregateView:
 
     name: str
     stream: str
-    window: Window | None
+    window: AnyWindow | None
     windows_close: bool
-    """Whether the watermark of the stream closes the windows (they are on its event time)."""
+    """Whether the watermark of the stream (they are on its event time) or the clock closes the windows."""
     filter: str | None
     keys: tuple[Key, ...]
     kept: tuple[Kept, ...]
@@ -197,6 +198,21 @@ class AggregateView:
     def is_global(self) -> bool:
         """One group that exists from the start: no keys and no window."""
         return not self.keys and self.window is None
+
+    @property
+    def on_clock(self) -> bool:
+        """Whether the windows are on processing time, which is then the view's watermark."""
+        return self.window is not None and self.window.on_clock
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The outputs that tell the rows of the view apart: keys and bounds of windows."""
+        keys = {key.output for key in self.keys}
+        return tuple(
+            out.name
+            for out in self.outputs
+            if out.name in keys or ("make_timestamp(__w" in out.sql and not re.search(r"\b__a\d", out.sql))
+        )
 
 
 View = AppendView | AggregateView

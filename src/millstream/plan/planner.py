@@ -11,9 +11,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from millstream.model.settings import ViewOptions
+from millstream.plan.emits import check_emit
 from millstream.plan.groups import Groups, is_aggregate
 from millstream.plan.nodes import AggregateView, AppendView, Trigger, View
 from millstream.plan.reading import Reading, StreamLookup, Typer, is_simple
+from millstream.plan.windows import Window
 from millstream.sql.statements import CreateView, EveryEpoch
 
 
@@ -47,8 +49,15 @@ def _plan_rows(reading: Reading, filter_: str | None, options: ViewOptions) -> A
             query,
             hint="leave out EMIT, or aggregate with GROUP BY",
         )
-    if reading.window is not None and not reading.window.is_tumbling:
-        raise reading.unsupported("rows of hopping windows without GROUP BY", query)
+    window = reading.window
+    if window is not None and not (isinstance(window, Window) and window.is_tumbling and not window.on_clock):
+        raise reading.error(
+            "WINDOW_NOT_GROUPED",
+            "the rows of this kind of window must be grouped",
+            query,
+            detail="only of TUMBLE on a column does a single row know its window",
+            hint="aggregate, and add GROUP BY window_start, window_end",
+        )
     outputs = reading.outputs()
     sqls = [reading.row_sql(node) for _, node in outputs]
     for sql, (_, node) in zip(sqls, outputs, strict=True):
@@ -57,7 +66,7 @@ def _plan_rows(reading: Reading, filter_: str | None, options: ViewOptions) -> A
     return AppendView(
         name=reading.create.name,
         stream=reading.stream.name,
-        window=reading.window,
+        window=window,
         windows_close=reading.windows_close(),
         filter=filter_,
         columns=tuple((name, sql) for (name, _), (sql, _) in zip(outputs, reading.typed(sqls), strict=True)),
@@ -91,6 +100,7 @@ def _plan_groups(reading: Reading, filter_: str | None, options: ViewOptions) ->
 
 def _trigger(reading: Reading, windowed: bool) -> Trigger:
     emit, query = reading.create.emit, reading.create.query
+    check_emit(reading)
     if emit.on_watermark and not (windowed and reading.windows_close()):
         raise reading.error(
             "EMIT_NEEDS_WINDOW",
@@ -99,8 +109,7 @@ def _trigger(reading: Reading, windowed: bool) -> Trigger:
             detail=(
                 "the view has no window, so its groups have no end"
                 if not windowed
-                else f"the windows are on {reading.window.time_column if reading.window else ''}, "
-                "which is not the event time of the stream"
+                else "the windows are on a column that is not the event time of the stream"
             ),
             hint="group by a window on the column named in WATERMARK FOR, or use EMIT ON EPOCH",
         )

@@ -13,11 +13,11 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError, Position, did_you_mean
-from millstream.model.schema import check_name, spark_type
+from millstream.model.schema import Column, check_name, spark_type
 from millstream.plan.aggregates import aggregate_name
 from millstream.plan.nodes import Stream
-from millstream.plan.windows import Window
-from millstream.sql import position_of, read_window_call, spark_sql
+from millstream.plan.windows import AnyWindow, CountWindow, SessionWindow, SlideWindow, Window
+from millstream.sql import WindowCall, position_of, read_window_call, spark_sql
 from millstream.sql.dialect import StreamSQL
 from millstream.sql.statements import CreateView
 
@@ -43,7 +43,7 @@ class Reading:
     typer: Typer
     select: exp.Select = field(init=False)
     stream: Stream = field(init=False)
-    window: Window | None = field(init=False, default=None)
+    window: AnyWindow | None = field(init=False, default=None)
     checks: list[str] = field(init=False, default_factory=list)
     """Row-level expressions that may fail, the filter first, if there is one."""
 
@@ -89,18 +89,42 @@ class Reading:
         self._resolve_columns(select, {alias.lower(), name.lower(), stream.name.lower()})
         if call is None:
             return
-        if call.kind not in ("tumble", "hop"):
-            raise self.unsupported(f"{call.kind.upper()} windows", table)
-        column = stream.schema.find(call.time_column or "")
-        if column is None:
-            raise self._unknown_column(call.time_column or "", table)
-        if not pa.types.is_timestamp(column.type):
+        self.window = self._window(call, table)
+
+    def _window(self, call: WindowCall, table: exp.Table) -> AnyWindow:
+        keys = tuple(self._declared(name, table).name for name in call.partition_by)
+        if call.kind == "count":
+            return CountWindow(call.size, call.slide, keys)
+        time_column = None
+        if not call.on_clock:
+            column = self._declared(call.time_column or "", table)
+            if not pa.types.is_timestamp(column.type):
+                raise self.error(
+                    "TYPE_MISMATCH",
+                    f"a window needs a TIMESTAMP, but {column.name} is {spark_type(column.type)}",
+                    table,
+                )
+            time_column = column.name
+        match call.kind:
+            case "session":
+                return SessionWindow(time_column, call.size, keys)
+            case "slide":
+                return SlideWindow(time_column, call.size, keys)
+        window = Window(time_column, call.size, call.slide, call.offset)
+        if window.on_clock and window.has_gaps:
             raise self.error(
-                "TYPE_MISMATCH",
-                f"a window needs a TIMESTAMP, but {column.name} is {spark_type(column.type)}",
+                "BAD_WINDOW",
+                "HOP on processing time needs a slide that is not longer than the size",
                 table,
+                detail="there would be instants without a window, and rows that arrive then would vanish",
             )
-        self.window = Window(column.name, call.size, call.slide, call.offset)
+        return window
+
+    def _declared(self, name: str, table: exp.Table) -> Column:
+        column = self.stream.schema.find(name)
+        if column is None:
+            raise self._unknown_column(name, table)
+        return column
 
     def _resolve_columns(self, select: exp.Select, known: set[str]) -> None:
         """Make every column a plain name of the stream or of the window, as it was declared."""
@@ -185,10 +209,10 @@ class Reading:
         copy = node.copy()
         for column in list(copy.find_all(exp.Column)):
             if column.name.lower() in WINDOW_COLUMNS and self.window is not None:
-                if not self.window.is_tumbling:
+                if not (isinstance(self.window, Window) and self.window.is_tumbling and not self.window.on_clock):
                     raise self.error(
                         "WINDOW_NOT_GROUPED",
-                        f"{column.name} of a hopping window has no value for a single row",
+                        f"{column.name} has no value for a single row, but with TUMBLE on a column",
                         node,
                         hint="use it in GROUP BY, in the select list or in HAVING",
                     )
@@ -213,7 +237,10 @@ class Reading:
             self.checks.append(sql)
 
     def windows_close(self) -> bool:
-        return self.window is not None and self.window.time_column == self.stream.event_time
+        """Whether the watermark of the stream, or the clock, closes the windows."""
+        if self.window is None or isinstance(self.window, CountWindow):
+            return False
+        return self.window.on_clock or self.window.time_column == self.stream.event_time
 
     def is_window_column(self, node: exp.Expr) -> bool:
         return (

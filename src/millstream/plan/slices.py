@@ -1,8 +1,9 @@
 """Rows of a stream for one epoch, described: where they are, not the rows themselves.
 
 A source cuts slices, Spark opens them. Whatever the kind, an opened slice has the columns of the
-stream (or `__raw` lines to decode), `__p`, `__o` and `__landed`, the instant the row arrived; rows of
-the log also say in `__tombstone` whether they delete their key.
+stream (or `__raw` lines to decode), `__p`, `__o`, `__landed`, the instant that bounds its event
+time, and `__pt`, the processing time at which it arrived; rows of the log also say in `__tombstone`
+whether they delete their key.
 """
 
 from __future__ import annotations
@@ -77,11 +78,11 @@ def align(rows: pa.Table, schema: pa.Schema, partition: int, landed_floor: int) 
         for field in schema
     ]
     raw = pa.nulls(count, pa.binary()) if typed else rows.column("_raw")
-    landed = rows.column("_landed_at")
+    landed = arrived = rows.column("_landed_at")
     if landed_floor:
         landed = pc.max_element_wise(landed, pa.scalar(landed_floor, pa.int64()))
     gone = rows.column(TOMBSTONE) if TOMBSTONE in rows.column_names else pa.repeat(False, count)
-    names = [*schema.names, "__raw", "__typed", "__tombstone", "__p", "__o", "__landed"]
+    names = [*schema.names, "__raw", "__typed", "__tombstone", "__p", "__o", "__landed", "__pt"]
     place = [
         raw,
         pa.repeat(typed, count),
@@ -89,5 +90,6 @@ def align(rows: pa.Table, schema: pa.Schema, partition: int, landed_floor: int) 
         pa.repeat(pa.scalar(partition, pa.int32()), count),
         rows.column("_offset"),
         landed,
+        arrived,
     ]
     return pa.table([*arrays, *place], names=names)

@@ -98,7 +98,7 @@ class LogSource:
                 is_line = "_raw" in batch.schema.names
                 rows = align(pa.Table.from_batches([batch]), schema, partition, floor)
                 if is_line:
-                    lines.append(rows.select(["__raw", "__p", "__o", "__landed"]))
+                    lines.append(rows.select(["__raw", "__p", "__o", "__landed", "__pt"]))
                 else:
                     typed.append(rows.drop_columns(["__raw", "__typed"]))
         if not typed and not lines:
@@ -110,7 +110,8 @@ class LogSource:
         )
 
     def _empty(self) -> pa.Table:
-        place = [("__tombstone", pa.bool_()), ("__p", pa.int32()), ("__o", pa.int64()), ("__landed", pa.int64())]
+        instants = ((name, pa.int64()) for name in ("__o", "__landed", "__pt"))
+        place = [("__tombstone", pa.bool_()), ("__p", pa.int32()), *instants]
         return pa.schema([*self.schema.to_arrow(), *(pa.field(n, t) for n, t in place)]).empty_table()
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from millstream.model.schema import Schema
 from millstream.plan.aggregates import FILTER
 from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
-from millstream.plan.windows import Window
+from millstream.plan.windows import CountWindow, SessionWindow, Window
 
 
 def delta_sql(view: View, stream: Stream, relation: str) -> str:
@@ -24,10 +24,10 @@ def delta_sql(view: View, stream: Stream, relation: str) -> str:
 
 
 def stats_sql(relation: str) -> str:
-    """Per partition: rows, dead rows and the newest event time."""
+    """Per partition: rows, dead rows, the newest event time and when the last row landed."""
     return (
         "SELECT __p, count(1) AS __rows, count_if(__dead IS NOT NULL) AS __dead_rows, "
-        "max(IF(__dead IS NULL, __et, NULL)) AS __newest "
+        "max(IF(__dead IS NULL, __et, NULL)) AS __newest, max(__pt) AS __landed "
         f"FROM {relation} GROUP BY __p"
     )
 
@@ -49,6 +49,28 @@ def table_sql(stream: Stream, relation: str) -> str:
     )
 
 
+def late_rows_sql(view: View, stream: Stream, relation: str, before: int) -> str:
+    """The used rows of a view whose windows were all closed when the watermark was at `before`."""
+    window, cutoff = view.window, f"{before - view.lateness}L"
+    rows = used_rows(view, stream, relation)
+    horizon = view.horizon if isinstance(view, AppendView) else None
+    if horizon is not None and horizon.late_after is not None:
+        late = f"__et + {horizon.late_after}L <= {before}L"
+        return rows_sql(stream, rows, f"__class = {USED} AND {late}", "'late' AS __reason")
+    match window:
+        case Window():
+            late = window.is_late_sql("__pane", cutoff)
+        case SessionWindow():
+            # What is judged is a row of the delta: all rows of a key in a pane together.
+            assert isinstance(view, AggregateView)
+            group = ", ".join([*(f"IF(__class = {USED}, {key.sql}, NULL)" for key in view.keys), "__class", "__pane"])
+            rows = f"(SELECT *, max(__wt) OVER (PARTITION BY {group}) AS __last FROM {rows})"
+            late = f"__last + {window.gap} <= {cutoff}"
+        case _:
+            late = f"__pane + 1 <= {cutoff}"
+    return rows_sql(stream, rows, f"__class = {USED} AND {late}", "'late' AS __reason")
+
+
 def rows_sql(stream: Stream, relation: str, condition: str, extra: str) -> str:
     """Whole rows that meet a condition, with their place, for the late and dead letters."""
     return f"SELECT {_own_columns(stream.schema)}, __p, __o, __raw, {extra} FROM {relation} WHERE {condition}"
@@ -64,9 +86,7 @@ def _own_columns(schema: Schema) -> str:
 
 def used_rows(view: View, stream: Stream, relation: str) -> str:
     """A relation of all rows with `__class` and `__pane` for a view."""
-    return (
-        f"(SELECT *, {_class(view)} AS __class, {_pane(view.window)} AS __pane FROM {_timed(view, stream, relation)})"
-    )
+    return f"(SELECT *, {_class(view)} AS __class, {_pane(view)} AS __pane FROM {_timed(view, stream, relation)})"
 
 
 def failure_sql(view: View) -> str:
@@ -86,6 +106,12 @@ def _aggregate_sql(view: AggregateView, stream: Stream, relation: str) -> str:
     if view.window is not None:
         keys.append(f"IF(__class = {USED}, __pane, NULL)")
         names.append("__pane")
+    extra: list[str] = []
+    match view.window:
+        case SessionWindow():
+            extra = ["min(__wt) AS __first", "max(__wt) AS __last"]
+        case CountWindow():
+            extra = ["min(__et) AS __t", "min(__p) AS __p", "min(__o) AS __o"]
     partials: list[str] = []
     for kept in view.kept:
         guard = [] if kept.accumulator.cheap and kept.filter is None else [f"__class = {USED}"]
@@ -99,7 +125,7 @@ def _aggregate_sql(view: AggregateView, stream: Stream, relation: str) -> str:
         )
     select = ["__class", *(f"{k} AS {n}" for k, n in zip(keys, names, strict=True))]
     newest = f"max(IF(__class <> {DEAD}, __et, NULL)) AS __newest"
-    select += ["count(1) AS __rows", newest, *partials]
+    select += ["count(1) AS __rows", newest, *extra, *partials]
     return (
         f"SELECT {', '.join(select)} FROM {used_rows(view, stream, relation)} GROUP BY {', '.join(['__class', *keys])}"
     )
@@ -122,10 +148,16 @@ def append_counts_sql(view: AppendView, stream: Stream, relation: str) -> str:
 
 def _timed(view: View, stream: Stream, relation: str) -> str:
     """Add `__wt`, the instant that decides about the row's window."""
-    if view.window is None:
+    window = view.window
+    if window is None:
         return relation
-    column = view.window.time_column
-    instant = "__et" if column == stream.event_time else f"unix_micros(`{column}`)"
+    if isinstance(window, CountWindow):
+        # Rows of a file share their place, so a number keeps them apart.
+        return f"(SELECT *, monotonically_increasing_id() AS __wt FROM {relation})"
+    if window.on_clock:
+        instant = "__pt"
+    else:
+        instant = "__et" if window.time_column == stream.event_time else f"unix_micros(`{window.time_column}`)"
     return f"(SELECT *, {instant} AS __wt FROM {relation})"
 
 
@@ -133,12 +165,18 @@ def _class(view: View) -> str:
     cases = [f"WHEN __dead IS NOT NULL THEN {DEAD}", f"WHEN __bad THEN {FAILED}"]
     if view.filter is not None:
         cases.append(f"WHEN NOT coalesce({view.filter}, false) THEN {FILTERED}")
-    if view.window is not None:
+    if view.window is not None and not view.window.on_clock:
         cases.append(f"WHEN __wt IS NULL THEN {FILTERED}")
-        if view.window.has_gaps:
+        if isinstance(view.window, Window) and view.window.has_gaps:
             cases.append(f"WHEN {view.window.in_gap_sql('__wt')} THEN {FILTERED}")
     return f"CASE {' '.join(cases)} ELSE {USED} END"
 
 
-def _pane(window: Window | None) -> str:
-    return window.pane_sql("__wt") if window is not None else "CAST(NULL AS BIGINT)"
+def _pane(view: View) -> str:
+    match view.window:
+        case None:
+            return "CAST(NULL AS BIGINT)"
+        case CountWindow():
+            return "__wt"
+        case window:
+            return window.pane_sql("__wt")

@@ -28,10 +28,10 @@ from millstream.spark.delta import (
     append_counts_sql,
     delta_sql,
     failure_sql,
+    late_rows_sql,
     rows_sql,
     stats_sql,
     table_sql,
-    used_rows,
 )
 from millstream.spark.errors import reported, spark_error
 from millstream.spark.reasons import explain_line
@@ -47,6 +47,8 @@ class StreamStats:
     rows: int
     dead: int
     newest: dict[int, int]
+    landed: dict[int, int] = field(default_factory=dict)
+    """When the last row of a partition landed; known if a view has windows on processing time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,8 @@ class OpenEpoch:
         stream = self.decoder.stream
         # With one partition any aggregate over all rows already knows the stream's statistics.
         counting = next((v for v in self.views if isinstance(v, AggregateView)), None)
-        needs_stats = self.partitions > 1 or counting is None
+        on_clock = any(isinstance(v, AggregateView) and v.on_clock for v in self.views)
+        needs_stats = self.partitions > 1 or counting is None or on_clock
         if needs_stats or len(self.views) > 1:
             self._keep()
         queries: list[str] = []
@@ -194,11 +197,10 @@ class OpenEpoch:
         index = rows.schema.get_field_index("__reason")
         return rows.set_column(index, "__reason", pa.array(reasons, pa.string()))
 
-    def late_rows(self, view: View, condition: str) -> pa.Table:
-        """Used rows of a view that meet a condition."""
-        relation = used_rows(view, self.decoder.stream, self._careful.get(view.name, self._relation))
-        sql = rows_sql(self.decoder.stream, relation, f"__class = {USED} AND {condition}", "'late' AS __reason")
-        return collect(self.spark.sql(sql))
+    def late_rows(self, view: View, before: int) -> pa.Table:
+        """Used rows of a view that are late when the watermark was at `before`."""
+        relation = self._careful.get(view.name, self._relation)
+        return collect(self.spark.sql(late_rows_sql(view, self.decoder.stream, relation, before)))
 
     def failed_rows(self, view: View) -> pa.Table:
         """Rows on which an expression of a view fails, each with the reason."""
@@ -314,4 +316,5 @@ def _stats(table: pa.Table) -> StreamStats:
         rows=sum(row["__rows"] for row in rows),
         dead=sum(row["__dead_rows"] for row in rows),
         newest={row["__p"]: row["__newest"] for row in rows if row["__newest"] is not None},
+        landed={row["__p"]: row["__landed"] for row in rows if row["__landed"] is not None},
     )

@@ -1,12 +1,13 @@
 """A slice opened as a relation: decoded rows with their event time and, where they have one, the
 reason they are dead.
 
-Owns decoding. The relation has the stream's columns, `__p`, `__o`, `__et` (microseconds, NULL
-where the stream has no event time), `__dead` (NULL for a good row), `__raw` (the line of a row
-that could not be decoded) and `__bad` (false here); that of a table also `__delete` (whether the
-change deletes) and `__order` (what tells two changes of an epoch apart, the later being greater).
-It is a piece of SQL over one temporary view of the rows as they came, so that Spark analyses an
-epoch once, and the text depends on the stream alone, so that Spark's generated code is compiled once.
+Owns decoding. The relation has the stream's columns, `__p`, `__o`, `__pt` (the processing time at
+which it landed, NULL where the source does not know), `__et` (microseconds, NULL where the stream
+has no event time), `__dead` (NULL for a good row), `__raw` (the line of a row that could not be
+decoded) and `__bad` (false here); that of a table also `__delete` (whether the change deletes) and
+`__order` (what tells two changes of an epoch apart, the later being greater). It is a piece of SQL
+over one temporary view of the rows as they came, so that Spark analyses an epoch once, and the text
+depends on the stream alone, so that Spark's generated code is compiled once.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ from millstream.plan.slices import BatchSlice, FileSlice, FrameSlice, GeneratedS
 from millstream.spark.arrow import zoned
 from millstream.spark.csv_kernel import CsvKernel, CsvRefusedError, split
 
-_PLACE = "__p INT, __o BIGINT, __landed BIGINT"
+_PLACE = "__p INT, __o BIGINT, __landed BIGINT, __pt BIGINT"
+_PLACE_NAMES = "__p, __o, __landed, __pt"
 # A row of a file arrived when the file was last written. (Metadata is not visible through a view.)
 _LANDED = "unix_micros(_metadata.file_modification_time) AS __landed"
+# Of rows that do not say when they landed, it is the engine's clock when their epoch reads them.
+_NOW = "CAST(NULL AS BIGINT) AS __pt"
 # Instants outside of these are no times of anything, and windows around them would leave the calendar.
 _OLDEST = to_micros(datetime(1000, 1, 1))
 _NEWEST = to_micros(datetime(9000, 1, 1))
@@ -74,7 +78,7 @@ class Decoder:
                 return self._files(spark, slice_)
             case GeneratedSlice(start, end, columns):
                 expressions = [f"{sql} AS `{name}`" for name, sql in columns]
-                place = ["0 AS __p", "id AS __o", "CAST(NULL AS BIGINT) AS __landed"]
+                place = ["0 AS __p", "id AS __o", "CAST(NULL AS BIGINT) AS __landed", _NOW]
                 base = self._register(spark.range(start, end), "rows")
                 return self._typed(f"(SELECT {', '.join([*expressions, *place])} FROM {base})")
             case BatchSlice(frame, batch_id):
@@ -82,7 +86,7 @@ class Decoder:
                 numbered = frame.withColumn("__line", functions.monotonically_increasing_id()) if is_table else frame
                 base = self._register(numbered, "rows")
                 known = {name.lower() for name in frame.columns}
-                place = ["0 AS __p", f"{batch_id}L AS __o", f"{time.time_ns() // 1_000}L AS __landed"]
+                place = ["0 AS __p", f"{batch_id}L AS __o", f"{time.time_ns() // 1_000}L AS __landed", _NOW]
                 given = []
                 for column in self.stream.schema.columns:
                     value = f"`{column.name}`" if column.name.lower() in known else "NULL"
@@ -93,7 +97,7 @@ class Decoder:
     def empty(self) -> str:
         """The relation without rows, for asking Spark about types."""
         columns = [f"CAST(NULL AS {spark_type(c.type)}) AS `{c.name}`" for c in self.stream.schema.columns]
-        place = ["CAST(NULL AS INT) AS __p", "CAST(NULL AS BIGINT) AS __o", "CAST(NULL AS BIGINT) AS __landed"]
+        place = ["CAST(NULL AS INT) AS __p", "CAST(NULL AS BIGINT) AS __o", "CAST(NULL AS BIGINT) AS __landed", _NOW]
         return self._typed(f"(SELECT {', '.join([*columns, *place])})")
 
     def _register(self, frame: DataFrame, part: str) -> str:
@@ -135,8 +139,7 @@ class Decoder:
             columns = [f"IF({typed}, `{name}`, {row}.`{name}`) AS `{name}`" for name in names]
             carried += [typed, *(f"`{name}`" for name in names)]
         # Only rows of the log that are typed can be tombstones.
-        place = ["__p", "__o", "__landed", *([_TOMBSTONE] if typed != "false" else [])]
-        place += _LINES if has_lines else []
+        place = [_PLACE_NAMES, *([_TOMBSTONE] if typed != "false" else []), *(_LINES if has_lines else [])]
         inner = f"(SELECT {', '.join([*carried, *place])} FROM {lines})"
         malformed = (
             f"CASE WHEN {typed} THEN NULL WHEN NOT __is_text THEN 'invalid UTF-8' "
@@ -167,7 +170,7 @@ class Decoder:
         """Rows of files with their place; those of a table know their file and their line, which decide."""
         if not self.stream.primary_key:
             base = self._register(rows.selectExpr(*columns, _LANDED), "rows")
-            return f"(SELECT *, 0 AS __p, {slice_.first}L AS __o FROM {base})"
+            return f"(SELECT *, 0 AS __p, {slice_.first}L AS __o, __landed AS __pt FROM {base})"
         names = functions.array(*(functions.lit(path.rsplit("/", 1)[-1]) for path in slice_.paths))
         number = functions.array_position(names, functions.col("_metadata.file_name")) + (slice_.first - 1)
         placed = rows.select(
@@ -177,7 +180,7 @@ class Decoder:
             functions.expr("_metadata.file_block_start AS __block"),
             functions.monotonically_increasing_id().alias("__line"),
         )
-        return f"(SELECT * FROM {self._register(placed, 'rows')})"
+        return f"(SELECT *, __landed AS __pt FROM {self._register(placed, 'rows')})"
 
     def _csv(self, spark: SparkSession, slice_: FileSlice) -> str:
         """Files read by the kernel: in executors, unless they are small."""
@@ -185,7 +188,7 @@ class Decoder:
         if kernel.reads_time and spark.conf.get("spark.sql.legacy.timeParserPolicy") == "LEGACY":
             raise CsvRefusedError("the legacy way to read time")
         tasks = split(slice_.paths, spark.sparkContext.defaultParallelism)
-        place = f"0 AS __p, {slice_.first}L AS __o"
+        place = f"0 AS __p, {slice_.first}L AS __o, __landed AS __pt"
         if sum(range_.end - range_.start for task in tasks for range_ in task) <= _FEW_BYTES:
             batches = [batch for task in tasks for range_ in task for batch in kernel.read(range_)]
             base = self._register(spark.createDataFrame(pa.Table.from_batches(batches, kernel.output())), "rows")
@@ -250,7 +253,7 @@ class Decoder:
             last = ", ".join(_LINES) if has_lines else "CAST(__p AS BIGINT), 0L"
             change = f", {is_delete} AS __delete, struct(__o, {last}) AS __order"
         return (
-            f"(SELECT {columns}, __p, __o, {event_time} AS __et, {dead} AS __dead, {raw} AS __raw, "
+            f"(SELECT {columns}, __p, __o, __pt, {event_time} AS __et, {dead} AS __dead, {raw} AS __raw, "
             f"false AS __bad{change} FROM {rows})"
         )
 

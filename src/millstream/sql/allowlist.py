@@ -211,7 +211,7 @@ ROW_FUNCTIONS: dict[str, str] = {"posexplode": "posexplode(array(1, 2))"}
 # What to know about a function. Where the store can fail on a value that Spark computes, it says so.
 NOTES: dict[str, str] = {
     "*": "of two DECIMALs fails in the store when the product has more than 18 digits and neither factor has",
-    "/": "takes no DECIMAL in the store: 1.5 is one, 1.5D is none",
+    "/": "of DECIMALs is a DOUBLE in the store, a DECIMAL in Spark",
     "avg": "takes no DECIMAL in a SELECT: avg(cast(x AS DOUBLE))",
     "mean": "as avg",
     "cast": (

@@ -15,7 +15,7 @@ from sqlglot.generators.spark import SparkGenerator
 from sqlglot.tokenizer_core import Token, TokenType
 
 from millstream.sql.parser import StreamParser
-from millstream.sql.windows import WindowFunction
+from millstream.sql.windows import ProcessingTime, WindowFunction
 
 
 def _window_function_sql(generator: Generator, call: WindowFunction) -> str:
@@ -27,7 +27,11 @@ def _window_function_sql(generator: Generator, call: WindowFunction) -> str:
 class StreamGenerator(SparkGenerator):
     """Prints queries."""
 
-    TRANSFORMS = {**SparkGenerator.TRANSFORMS, WindowFunction: _window_function_sql}
+    TRANSFORMS = {
+        **SparkGenerator.TRANSFORMS,
+        WindowFunction: _window_function_sql,
+        ProcessingTime: lambda _generator, _node: "PROCTIME()",
+    }
 
     def version_sql(self, expression: exp.Version) -> str:
         if expression.name == "TIMESTAMP" and expression.text("kind") == "AS OF":

@@ -39,7 +39,7 @@ from millstream.sql.syntax import (
     UNITS,
     WORDS_THAT_CALL,
 )
-from millstream.sql.windows import WindowFunction
+from millstream.sql.windows import ProcessingTime, WindowFunction
 
 __all__ = ["AGGREGATES", "check_query"]
 
@@ -102,7 +102,7 @@ class _Check:
 
     def node(self, node: exp.Expr) -> None:
         kind = type(node)
-        if kind not in STRUCTURE:
+        if kind not in STRUCTURE and kind is not ProcessingTime:
             if isinstance(node, exp.Func | exp.Columns | WindowFunction):
                 self.function(node)
             elif not (isinstance(node, exp.TableSample) and not self.continuous):

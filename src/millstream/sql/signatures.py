@@ -310,9 +310,6 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 REFUSED: tuple[str, ...] = (
-    "{decimal} / {decimal}",
-    "{bigint} / 2.5",
-    "try_divide({decimal}, {decimal})",
     "{decimal} div {decimal}",
     "{date} - {date}",
     "{timestamp} - {timestamp}",

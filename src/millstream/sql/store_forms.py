@@ -60,15 +60,10 @@ def failure(reason: str, argument: str | None) -> str:
     return f"CASE WHEN CAST({text} AS INTEGER) = 0 THEN NULL END"
 
 
-def _no_decimals(form: str, *, integers_only: bool = False) -> str:
-    types = "starts_with(typeof({0}), 'DECIMAL')" + (" OR typeof({0}) IN ('DOUBLE', 'FLOAT')" if integers_only else "")
+def _only_integers(form: str) -> str:
+    types = "starts_with(typeof({0}), 'DECIMAL') OR typeof({0}) IN ('DOUBLE', 'FLOAT')"
     condition = " OR ".join(types.replace("{0}", hole) for hole in ("⟨0⟩", "⟨1⟩"))
-    hint = (
-        "div takes integers in the store"
-        if integers_only
-        else "a DECIMAL is not divided in the store; CAST(… AS DOUBLE), or write 1.5D for 1.5"
-    )
-    return refusing(condition, hint, form)
+    return refusing(condition, "div takes integers in the store", form)
 
 
 _ASCII = "strlen(⟨0⟩) = length(⟨0⟩)"
@@ -118,17 +113,17 @@ Form = tuple[str, tuple[str, ...]]
 FORMS: dict[type[exp.Expr] | str, Form] = {
     # numbers
     exp.Div: (
-        _no_decimals("CAST(⟨0⟩ AS DOUBLE) / CASE WHEN " + _ZERO + " ELSE CAST(⟨1⟩ AS DOUBLE) END"),
+        "CAST(⟨0⟩ AS DOUBLE) / CASE WHEN " + _ZERO + " ELSE CAST(⟨1⟩ AS DOUBLE) END",
         ("this", "expression"),
     ),
     exp.SafeDivide: (
-        _no_decimals("CASE WHEN ⟨1⟩ <> 0 THEN CAST(⟨0⟩ AS DOUBLE) / CAST(⟨1⟩ AS DOUBLE) END"),
+        "CASE WHEN ⟨1⟩ <> 0 THEN CAST(⟨0⟩ AS DOUBLE) / CAST(⟨1⟩ AS DOUBLE) END",
         ("this", "expression"),
     ),
     # By -1 the least integer would overflow, and the sign of a remainder is the dividend's anyway.
     exp.Mod: (f"⟨0⟩ % CASE WHEN {_ZERO} WHEN ⟨1⟩ = -1 THEN -⟨1⟩ ELSE ⟨1⟩ END", ("this", "expression")),
     exp.IntDiv: (
-        _no_decimals(f"CAST(⟨0⟩ AS BIGINT) // CASE WHEN {_ZERO} ELSE CAST(⟨1⟩ AS BIGINT) END", integers_only=True),
+        _only_integers(f"CAST(⟨0⟩ AS BIGINT) // CASE WHEN {_ZERO} ELSE CAST(⟨1⟩ AS BIGINT) END"),
         ("this", "expression"),
     ),
     exp.Atan2: (

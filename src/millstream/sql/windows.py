@@ -35,7 +35,8 @@ _PARTITIONED = ("session", "slide", "count")
 class WindowCall:
     """One call. Sizes are microseconds, but for `count`, where `size` and `slide` are rows.
 
-    `size` of a session is its gap. `slide` equals `size` where the call has none.
+    `size` of a session is its gap. `slide` equals `size` where the call has none. With `on_clock`
+    the time argument is `PROCTIME()`: the instant at which a row landed.
     """
 
     kind: WindowKind
@@ -46,6 +47,7 @@ class WindowCall:
     offset: int = 0
     partition_by: tuple[str, ...] = ()
     alias: str | None = None
+    on_clock: bool = False
     position: Position | None = field(default=None, compare=False)
 
 
@@ -57,6 +59,12 @@ class WindowFunction(exp.Expression):
     """
 
     arg_types = {"this": True, "function": True, "partitioned": False, "expressions": False}
+
+
+class ProcessingTime(exp.Expression):
+    """`PROCTIME()` as the time argument of a call."""
+
+    arg_types = {}
 
 
 class WindowGrammar(Grammar):
@@ -91,6 +99,8 @@ class WindowGrammar(Grammar):
         if self._match_text_seq("DESCRIPTOR", "("):
             argument = self._parse_column()
             self._match_r_paren()
+        elif self._match_text_seq("PROCTIME", "(", ")"):
+            argument = ProcessingTime()
         else:
             argument = self._parse_disjunction()
         if argument is None:
@@ -135,7 +145,7 @@ class _Reader:
         if self.function.args.get("partitioned") and self.kind not in _PARTITIONED:
             self.refuse(f"{self.name} takes no PARTITION BY", hint="group by the key instead")
         self.check_count()
-        time_column: str | None = None
+        time: exp.Expr | None = None
         slide = offset = 0
         match self.kind:
             case "count":
@@ -143,23 +153,25 @@ class _Reader:
                 size, slide = sizes[0], sizes[-1]
             case "session" | "slide":
                 size = self.interval(self.take_last(), "gap" if self.kind == "session" else "size")
-                time_column = self.column(self.take_last())
+                time = self.take_last()
             case "tumble" | "hop":
                 required = 2 if self.kind == "tumble" else 3
                 if len(self.arguments) > required:
                     offset = self.interval(self.take_last(), None)
                 size = self.interval(self.take_last(), "size")
                 slide = self.interval(self.take_last(), "slide") if self.kind == "hop" else size
-                time_column = self.column(self.take_last())
+                time = self.take_last()
+        on_clock = isinstance(time, ProcessingTime)
         return WindowCall(
             kind=self.kind,
             source=self.function.name,
-            time_column=time_column,
+            time_column=self.column(time) if time is not None and not on_clock else None,
             size=size,
             slide=slide or size,
             offset=offset,
             partition_by=self.keys(),
             alias=alias,
+            on_clock=on_clock,
             position=position_of(self.function, self.text, self.source),
         )
 
@@ -193,7 +205,7 @@ class _Reader:
 
     def trailing_numbers(self) -> list[int]:
         numbers: list[int] = []
-        while self.arguments and not isinstance(self.arguments[-1], exp.Identifier):
+        while self.arguments and not isinstance(self.arguments[-1], exp.Identifier | exp.Tuple):
             node = self.take_last()
             if not isinstance(node, exp.Literal) or not node.name.isdigit() or int(node.name) < 1:
                 self.refuse(f"{self.name} counts rows with whole numbers of at least 1", node)

@@ -10,12 +10,14 @@ whose relation is computed from the state itself. `triggered.py` owns the others
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView, prefixed
+from millstream.plan.windows import CountWindow, Window
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
 from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.moment import Moment
@@ -38,8 +40,11 @@ class StateSQL:
     @property
     def group(self) -> list[str]:
         """The columns that identify a row of the state."""
-        keys = [f"__k{index}" for index in range(len(self.view.keys))]
-        return [*keys, "__ws"] if self.view.window is not None else keys
+        return [*self.keys, "__ws"] if self.view.window is not None else self.keys
+
+    @property
+    def keys(self) -> list[str]:
+        return [f"__k{index}" for index in range(len(self.view.keys))]
 
     @property
     def accumulators(self) -> list[str]:
@@ -47,31 +52,50 @@ class StateSQL:
 
     def closes_at(self) -> str:
         """The instant of event time after which no row can reach the group."""
-        assert self.view.window is not None
-        return f"__ws + {self.view.window.size + self.view.lateness}"
+        return f"{self.ends_at()} + {self.view.lateness}"
 
     def ends_at(self) -> str:
+        """The watermark at which the window is complete."""
         assert self.view.window is not None
-        return f"__ws + {self.view.window.size}"
+        assert not isinstance(self.view.window, CountWindow)
+        return self.view.window.complete_sql
 
-    def loaded(self, before: int) -> str:
+    def loads(self) -> list[str]:
+        """The accumulators of a row of the delta, in their kept form."""
+        return [f"{kept.load()} AS {kept.column}" for kept in self.view.kept]
+
+    def combined(self) -> list[str]:
+        """The accumulators of several rows as one."""
+        return [f"{kept.accumulator.combine.replace('{x}', kept.column)} AS {kept.column}" for kept in self.view.kept]
+
+    def combined_over(self, frame: str) -> list[str]:
+        """The accumulators of the rows of a named window frame as one."""
+        return [
+            f"{over(kept.accumulator.combine, frame).replace('{x}', kept.column)} AS {kept.column}"
+            for kept in self.view.kept
+        ]
+
+    def loaded(self, at: Moment) -> str:
         """The delta per group and open window: accumulators in their kept form."""
         view = self.view
-        loads = [f"{kept.load()} AS {kept.column}" for kept in view.kept]
-        keys = [f"__k{index}" for index in range(len(view.keys))]
-        if view.window is None:
+        window, keys, loads = view.window, self.keys, self.loads()
+        if window is None:
             return f"SELECT {', '.join([*keys, '__rows', *loads])} FROM {DELTA}"
-        is_open = f"WHERE {self.closes_at()} > {before}" if view.windows_close else ""
-        if view.window.is_tumbling:
+        assert isinstance(window, Window)
+        is_open = f"WHERE {self.closes_at()} > {at.before}" if view.windows_close else ""
+        if window.is_tumbling and not window.on_clock:
             columns = ", ".join([*keys, "__pane AS __ws", "__rows", *loads])
             return f"SELECT * FROM (SELECT {columns} FROM {DELTA}) {is_open}"
-        newest = view.window.newest_start_sql("__pane")
-        starts = f"unnest(range({newest}, __pane - {view.window.size}, -{view.window.slide}))"
-        spread = f"SELECT {', '.join([*keys, f'{starts} AS __ws', '__rows', *loads])} FROM {DELTA}"
-        combined = [f"{kept.accumulator.combine.replace('{x}', kept.column)} AS {kept.column}" for kept in view.kept]
+        source = DELTA
+        if window.on_clock:
+            pane = clamped("__pane", window.pane(at.before), window.pane(at.now))
+            source = f"(SELECT * REPLACE ({pane} AS __pane) FROM {DELTA})"
+        newest = window.newest_start_sql("__pane")
+        starts = f"unnest(range({newest}, __pane - {window.size}, -{window.slide}))"
+        spread = f"SELECT {', '.join([*keys, f'{starts} AS __ws', '__rows', *loads])} FROM {source}"
         group = ", ".join(self.group)
         total = "CAST(sum(__rows) AS BIGINT) AS __rows"
-        return f"SELECT {', '.join([group, total, *combined])} FROM ({spread}) {is_open} GROUP BY {group}"
+        return f"SELECT {', '.join([group, total, *self.combined()])} FROM ({spread}) {is_open} GROUP BY {group}"
 
     def joined(self) -> str:
         """How a loaded row `d` finds its row `s` of the state."""
@@ -106,13 +130,31 @@ class StateSQL:
         )
 
 
+_COMBINING = re.compile(r"\b(?:sum|min|max|list)\(\{x\}\)(?: FILTER \(WHERE \{x\} IS NOT NULL\))?")
+
+
+def over(combine: str, frame: str) -> str:
+    """A `combine` of `plan.aggregates` over a window frame instead of a group.
+
+    >>> over("CAST(sum({x}) AS DECIMAL(38, 2))", "w")
+    'CAST(sum({x}) OVER w AS DECIMAL(38, 2))'
+    """
+    text, count = _COMBINING.subn(lambda call: f"{call.group()} OVER {frame}", combine)
+    assert count == 1, f"{combine} is not one aggregate"
+    return text
+
+
+def clamped(instant: str, before: int, now: int) -> str:
+    """A row's processing time: when it landed, but not in what is closed already, nor ahead of the
+    clock. A row that does not say when it landed does so now."""
+    return f"greatest(least(coalesce({instant}, {now}), {now}), {before})"
+
+
 def create_state(connection: duckdb.DuckDBPyConnection, view: AggregateView, delta: pa.Schema, extra: str) -> None:
     """Create the state table; the types follow from the delta's."""
     sql = StateSQL(view)
-    keys = [f"__k{index}" for index in range(len(view.keys))]
-    loads = [f"{kept.load()} AS {kept.column}" for kept in view.kept]
     window = ["__pane AS __ws"] if view.window is not None else []
-    columns = ", ".join([*keys, *window, *loads, "CAST(0 AS BIGINT) AS __fired", "CAST(0 AS BIGINT) AS __at"])
+    columns = ", ".join([*sql.keys, *window, *sql.loads(), "CAST(0 AS BIGINT) AS __fired", "CAST(0 AS BIGINT) AS __at"])
     connection.register(DELTA, delta.empty_table())
     connection.execute(f"CREATE TABLE {sql.table} AS SELECT {columns}{extra} FROM {DELTA} LIMIT 0")
     connection.unregister(DELTA)
@@ -173,7 +215,7 @@ class LiveAggregate:
         results = ", ".join([*new_outputs, *(old_outputs if needs_old else []), shown])
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE __m AS SELECT *, {results} FROM ("
-            f"WITH d AS ({sql.loaded(at.before)}) SELECT {', '.join(columns)} FROM {sql.joined()})"
+            f"WITH d AS ({sql.loaded(at)}) SELECT {', '.join(columns)} FROM {sql.joined()})"
         )
         changed = self._changed(needs_old)
         if feeds:

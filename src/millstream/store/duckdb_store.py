@@ -21,10 +21,12 @@ import pyarrow as pa
 from millstream.model.errors import MillstreamError
 from millstream.model.user_functions import UserFunction
 from millstream.plan.nodes import VERSIONS, AggregateView, AppendView, QueryView, Stream, View, ViewPlan
+from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
 from millstream.store.changelog import changes_table, read_changes_sql
 from millstream.store.connection import open_database, store_error
+from millstream.store.counts import CountAggregate
 from millstream.store.deltas import has_rows
 from millstream.store.functions import create_user_function, remove_user_function
 from millstream.store.letters import create_letters, drop_letters, forget_letters, keep_dead, keep_late
@@ -32,6 +34,8 @@ from millstream.store.moment import Moment
 from millstream.store.naming import added, public, quote, removed
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.query import QueryMaintainer
+from millstream.store.sessions import SessionAggregate
+from millstream.store.slides import SlideAggregate
 from millstream.store.table import Table
 from millstream.store.triggered import TriggeredAggregate
 
@@ -55,13 +59,20 @@ CREATE TABLE IF NOT EXISTS ms.epochs (
 _CLEAN_EVERY = 60 * 1_000_000
 _EPOCH_RETAIN = 7 * 86_400 * 1_000_000
 
-Maintainer = LiveAggregate | TriggeredAggregate | Append
+Maintainer = LiveAggregate | TriggeredAggregate | SessionAggregate | SlideAggregate | CountAggregate | Append
 
 
 def maintainer(view: View) -> Maintainer:
     """Who keeps a view."""
     if not isinstance(view, AggregateView):
         return Append(view)
+    match view.window:
+        case SessionWindow():
+            return SessionAggregate(view)
+        case SlideWindow():
+            return SlideAggregate(view)
+        case CountWindow():
+            return CountAggregate(view)
     if view.trigger.is_live and view.trigger.accumulation != "discarding":
         return LiveAggregate(view)
     return TriggeredAggregate(view)
@@ -231,7 +242,9 @@ class DuckDBStore:
                 key: {int(partition): value for partition, value in state[key].items()}
                 for key in ("offsets", "newest", "active_at")
             }
-            loaded[name, kind] = Progress(watermark=state["watermark"], **by_partition)
+            loaded[name, kind] = Progress(
+                watermark=state["watermark"], clock=state.get("clock", BEGINNING), **by_partition
+            )
         return loaded
 
     def _save_progress(self, txn: duckdb.DuckDBPyConnection, name: str, kind: str, progress: Progress | None) -> None:

@@ -27,6 +27,8 @@ class Progress:
     active_at: Mapping[int, int] = field(default_factory=dict)
     """When the partition last brought a row, in processing time."""
     watermark: int = BEGINNING
+    clock: int = BEGINNING
+    """Up to which processing time all rows have been read: what closes windows on processing time."""
 
 
 @dataclass(frozen=True, slots=True)

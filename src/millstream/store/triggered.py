@@ -14,10 +14,10 @@ import duckdb
 import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView
-from millstream.sql.statements import EveryEpoch, EveryInterval, EveryRows, Rate
 from millstream.store.aggregate import DELTA, StateSQL, create_state
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
 from millstream.store.deltas import begin_changes, note_changes
+from millstream.store.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, public, quote
 
@@ -48,7 +48,7 @@ class TriggeredAggregate:
             connection,
             view,
             delta,
-            ", CAST(0 AS BIGINT) AS __pending, CAST(NULL AS BIGINT) AS __due, false AS __on_time, false AS __shown",
+            f"{TRIGGER_COLUMNS}, false AS __shown",
         )
         # The types of what is published follow from the outputs.
         names = ", ".join(f"{out} AS __p{index}" for index, out in enumerate(sql.outputs()))
@@ -79,15 +79,16 @@ class TriggeredAggregate:
 
     def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
         sql = StateSQL(self.view)
+        past = f"d.{sql.ends_at()} <= {at.before}" if self.view.windows_close else "false"
         columns = [
             *(f"d.{name}" for name in sql.group),
             "s.rowid AS __rid",
             *sql.merged(),
             "coalesce(s.__pending, 0) + d.__rows AS __pending",
-            f"coalesce(s.__due, {self._due(at)}) AS __due",
+            f"coalesce(s.__due, {due_sql(self.view, at, past)}) AS __due",
         ]
         connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE __m AS WITH d AS ({sql.loaded(at.before)}) "
+            f"CREATE OR REPLACE TEMP TABLE __m AS WITH d AS ({sql.loaded(at)}) "
             f"SELECT {', '.join(columns)} FROM {sql.joined()}"
         )
         names = [*sql.accumulators, "__pending", "__due"]
@@ -100,28 +101,17 @@ class TriggeredAggregate:
             f"{at.now} AS __at, false AS __on_time, false AS __shown FROM __m WHERE __rid IS NULL"
         )
 
-    def _due(self, at: Moment) -> str:
-        """When the group fires next if it fires by processing time, in the phase it is in."""
-        trigger = self.view.trigger
-
-        def instant(rate: Rate | None) -> str:
-            return str(at.now + rate.micros) if isinstance(rate, EveryInterval) else "CAST(NULL AS BIGINT)"
-
-        if trigger.repeatedly is not None:
-            return instant(trigger.repeatedly)
-        assert self.view.window is not None
-        past = f"d.__ws + {self.view.window.size} <= {at.before}"
-        return f"IF({past}, {instant(trigger.late)}, {instant(trigger.early)})"
-
     def _fire(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
         view, sql = self.view, StateSQL(self.view)
         outputs = ", ".join(f"{out} AS __n{index}" for index, out in enumerate(sql.outputs()))
         last = ", ".join(self._published)
         window = "__ws, " if view.window is not None else ""
+        ends = (sql.ends_at(), sql.closes_at()) if view.windows_close else ("NULL", "NULL")
+        kind = kind_sql(view, at, *ends)
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE __f AS SELECT __rid, {window}__fired, __kind, __shown, {last}, "
             f"{outputs}, {sql.having()} AS __show, {sql.final(at.after)} AS __final "
-            f"FROM (SELECT *, rowid AS __rid, {self._kind(at)} AS __kind FROM {sql.table}) WHERE __kind IS NOT NULL"
+            f"FROM (SELECT *, rowid AS __rid, {kind} AS __kind FROM {sql.table}) WHERE __kind IS NOT NULL"
         )
         if not connection.execute("SELECT 1 FROM __f LIMIT 1").fetchall():
             return
@@ -148,23 +138,6 @@ class TriggeredAggregate:
             updates.append("__shown = __f.__show")
             updates += [f"__p{index} = __f.__n{index}" for index in range(len(view.outputs))]
         connection.execute(f"UPDATE {sql.table} SET {', '.join(updates)} FROM __f WHERE {sql.table}.rowid = __f.__rid")
-
-    def _kind(self, at: Moment) -> str:
-        """Which pane, if any, a group fires now."""
-        trigger, sql = self.view.trigger, StateSQL(self.view)
-        closing = f"{sql.closes_at()} <= {at.after} AND __pending > 0" if self.view.windows_close else "false"
-        if trigger.repeatedly is not None:
-            before = f"IF({sql.ends_at()} <= {at.before}, 'late', 'early')" if self.view.windows_close else "'early'"
-            last = "'late'" if self.view.lateness else "'on_time'"
-            # What no trigger has published when the window closes is published then.
-            return f"CASE WHEN {_is_due(trigger.repeatedly, at)} THEN {before} WHEN {closing} THEN {last} END"
-        cases = [f"WHEN NOT __on_time AND {sql.ends_at()} <= {at.after} THEN 'on_time'"]
-        if trigger.early is not None:
-            cases.append(f"WHEN NOT __on_time AND {_is_due(trigger.early, at)} THEN 'early'")
-        if trigger.late is not None:
-            cases.append(f"WHEN __on_time AND {_is_due(trigger.late, at)} THEN 'late'")
-        cases.append(f"WHEN __on_time AND {closing} THEN 'late'")
-        return f"CASE {' '.join(cases)} END"
 
     def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
         view = self.view
@@ -210,8 +183,7 @@ class TriggeredAggregate:
             return
         own = ", ".join(quote(out.name) for out in view.outputs)
         if view.windows_close:
-            assert view.window is not None
-            old = f"__ws + {view.window.size} <= {at.after - view.retain}"
+            old = f"{sql.ends_at()} <= {at.after - view.retain}"
         else:
             old = f"__at <= {at.now - view.retain}"
         op = "retract" if self._retracting or self._discarding else "delete"
@@ -230,19 +202,5 @@ class TriggeredAggregate:
             connection.execute(f"DELETE FROM {sql.table} WHERE {old}")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
-        if not self.view.trigger.intervals:
-            return None
-        rows: list[tuple[int | None]] = connection.execute(
-            f"SELECT min(__due) FROM {StateSQL(self.view).table}"
-        ).fetchall()
-        return rows[0][0]
-
-
-def _is_due(rate: Rate, at: Moment) -> str:
-    match rate:
-        case EveryRows(count):
-            return f"__pending >= {count}"
-        case EveryInterval():
-            return f"__due <= {at.now}"
-        case EveryEpoch():
-            return "__pending > 0"
+        sql = StateSQL(self.view)
+        return next_due_at(connection, self.view, sql.table, sql.ends_at() if self.view.windows_close else "NULL")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.plan.windows import Window
+from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow, Window
 
 sizes = st.integers(min_value=1, max_value=60)
 instants = st.integers(min_value=-500, max_value=500)
@@ -47,3 +47,22 @@ def test_the_stores_arithmetic_agrees(size: int, slide: int, offset: int, pane: 
 def test_shapes(size: int, slide: int, pane: int, tumbling: bool, gaps: bool) -> None:
     window = Window("ts", size, slide)
     assert (window.pane_size, window.is_tumbling, window.has_gaps) == (pane, tumbling, gaps)
+
+
+def test_a_row_of_the_delta_knows_when_its_newest_window_is_complete() -> None:
+    delta = {"__pane": 12, "__last": 17}
+    assert Window("ts", size=10, slide=4).complete_at(delta.__getitem__) == 22
+    assert SessionWindow("ts", gap=10).complete_at(delta.__getitem__) == 27
+    assert SlideWindow("ts", size=10).complete_at(delta.__getitem__) == 13
+
+
+@settings(deadline=None)
+@given(rows=st.integers(1, 7), slide=st.integers(1, 7), count=st.integers(0, 40))
+def test_count_windows_end_where_they_should(rows: int, slide: int, count: int) -> None:
+    """A window of `rows` ends with every `slide`-th event from the first full one on."""
+    window = CountWindow(rows, slide)
+    ends = list(range(rows, 100, slide))
+    (row,) = duckdb.sql(
+        f"SELECT {window.ends_at_sql(str(count))}, {window.next_end_sql(f'CAST({count} AS BIGINT)')}"
+    ).fetchall()
+    assert row == (count in ends, next(end for end in ends if end > count))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
+from millstream.model.errors import MillstreamError
 from millstream.sql import WindowCall, parse_statement, read_window_call
 from millstream.sql.statements import Select
 
@@ -52,6 +53,14 @@ def read(call: str) -> WindowCall | None:
             "SLIDE(s PARTITION BY k, k2, ts, INTERVAL '1 minute 30 seconds')",
             WindowCall("slide", "s", "ts", 90 * SECOND, 90 * SECOND, partition_by=("k", "k2")),
         ),
+        (
+            "TUMBLE(s, PROCTIME(), INTERVAL 10 SECONDS)",
+            WindowCall("tumble", "s", None, 10 * SECOND, 10 * SECOND, on_clock=True),
+        ),
+        (
+            "session(s PARTITION BY k, proctime(), INTERVAL 1 SECOND)",
+            WindowCall("session", "s", None, SECOND, SECOND, partition_by=("k",), on_clock=True),
+        ),
         ("COUNT_WINDOW(s PARTITION BY k, 100)", WindowCall("count", "s", None, 100, 100, partition_by=("k",))),
         ("COUNT_WINDOW(s PARTITION BY k, 100, 10)", WindowCall("count", "s", None, 100, 10, partition_by=("k",))),
         ("COUNT_WINDOW(s, 3)", WindowCall("count", "s", None, 3, 3)),
@@ -82,3 +91,15 @@ def test_arguments_are_not_columns_of_the_query() -> None:
     statement = parse_statement("SELECT a FROM SESSION(s PARTITION BY k, ts, INTERVAL 1 SECOND)")
     assert isinstance(statement, Select)
     assert [column.name for column in statement.query.find_all(exp.Column)] == ["a"]
+
+
+def test_a_column_may_have_the_name_of_the_clock() -> None:
+    call = read("TUMBLE(s, proctime, INTERVAL 1 SECOND)")
+    assert call is not None
+    assert (call.time_column, call.on_clock) == ("proctime", False)
+
+
+@pytest.mark.parametrize("call", ["COUNT_WINDOW(s PARTITION BY PROCTIME(), 3)", "SESSION(s, PROCTIME(), PROCTIME())"])
+def test_the_clock_is_only_a_time(call: str) -> None:
+    with pytest.raises(MillstreamError):
+        read(call)
