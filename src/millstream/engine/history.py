@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from millstream.engine.catalog import StreamEntry
-from millstream.engine.epochs import Epoch, EpochLoop
+from millstream.engine.epochs import Epoch, EpochLoop, newest_before
 from millstream.engine.judging import judge
 from millstream.engine.reads import Job, Read, Reader
 from millstream.plan.nodes import View, ViewPlan
@@ -102,7 +102,10 @@ class History:
         if source is None:
             return None
         cut = source.cut(behind.progress.offsets, max_rows, until=live.offsets)
-        return Job(behind.entry, behind.progress.offsets, cut, behind.parts) if cut is not None else None
+        if cut is None:
+            return None
+        newest = newest_before(behind.entry, behind.progress)
+        return Job(behind.entry, behind.progress.offsets, cut, behind.parts, newest)
 
     def _join(self, behind: Behind, live: Progress) -> None:
         """There is nothing left to read: the view is where its stream is."""
@@ -123,7 +126,7 @@ class History:
         live = loop.progress(entry)
         now = loop.clock.now()
         offsets = dict(read.job.cut.offsets)
-        moved = replace(loop.advance(entry, behind.progress, read.stats.newest, now), offsets=offsets)
+        moved = replace(loop.advance(entry, behind.progress, read.stats, now), offsets=offsets)
         done = _reaches(offsets, live)
         if done:
             moved = replace(moved, watermark=max(moved.watermark, live.watermark))

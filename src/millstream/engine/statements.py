@@ -11,12 +11,13 @@ from sqlglot import exp
 
 from millstream.engine.as_of import read_as_of
 from millstream.engine.catalog import StreamEntry, ViewEntry
+from millstream.engine.notes import event_time_words, slack_words
 from millstream.engine.result import Result
 from millstream.engine.subscription import Subscription
 from millstream.engine.tables import column_notes, dated, deciding_columns, find_table, select_keys
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import TIMESTAMP, sql_type
-from millstream.model.time import format_duration, to_datetime
+from millstream.model.time import to_datetime
 from millstream.plan.explain import explain_plan
 from millstream.plan.nodes import AggregateView, QueryView
 from millstream.sql import check_query, position_of, render, store_sql
@@ -147,7 +148,7 @@ class Statements:
         match show.what:
             case "streams":
                 rows = [self._stream_row(e) for e in catalog.streams() if not e.is_table]
-                return _result(rows, {"name": str, "source": str, "watermark": datetime, "position": int})
+                return _result(rows, {"name": str, "source": str, "watermark": datetime, "slack": str, "position": int})
             case "tables":
                 tables = [e for e in catalog.streams() if e.is_table]
                 rows = [{"name": e.name, "primary_key": ", ".join(e.stream.primary_key)} for e in tables]
@@ -181,6 +182,7 @@ class Statements:
             "name": entry.name,
             "source": entry.options.source,
             "watermark": None if watermark == BEGINNING else to_datetime(watermark),
+            "slack": slack_words(entry.stream, progress),
             "position": sum(progress.offsets.values()) if progress else 0,
         }
 
@@ -199,7 +201,7 @@ class Statements:
                 {
                     "column": c.name,
                     "type": sql_type(c.type),
-                    "note": f"event time, watermark {format_duration(stream.slack)} behind"
+                    "note": event_time_words(stream, db.store.progress(entry.name))
                     if c.name == stream.event_time
                     else None,
                 }
@@ -244,7 +246,8 @@ class Statements:
                 ]
                 return _result([{"plan": line} for line in lines], {"plan": str})
         streams = {name: db.catalog.stream(name).stream for name in plan.streams}
-        return _result([{"plan": line} for line in explain_plan(plan, streams)], {"plan": str})
+        slacks = {name: slack_words(stream, db.store.progress(name)) for name, stream in streams.items()}
+        return _result([{"plan": line} for line in explain_plan(plan, streams, slacks)], {"plan": str})
 
     def _unknown(self, name: str, position: Any) -> MillstreamError:
         known = [entry.name.lower() for entry in self._db.catalog]

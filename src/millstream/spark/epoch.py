@@ -7,8 +7,8 @@ nothing until it happens: only when the job fails are the failing rows looked fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from millstream.spark.delta import (
     append_counts_sql,
     delta_sql,
     failure_sql,
+    lateness_sql,
     rows_sql,
     stats_sql,
     table_sql,
@@ -42,6 +43,8 @@ class StreamStats:
     rows: int
     dead: int
     newest: dict[int, int]
+    lateness: dict[int, int] = field(default_factory=dict)
+    """Rows by the bucket of their lateness, where the slack follows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class OpenEpoch:
     slice: Slice
     views: Sequence[View]
     partitions: int
+    newest: Mapping[int, int] = field(default_factory=dict)
+    """The newest event time that each partition had brought before; only where the slack follows lateness."""
     _relation: str = field(init=False)
     _careful: dict[str, str] = field(init=False, default_factory=dict)
     _kept: DataFrame | None = field(init=False, default=None)
@@ -98,7 +103,7 @@ class OpenEpoch:
         # With one partition any aggregate over all rows already knows the stream's statistics.
         counting = next((v for v in self.views if isinstance(v, AggregateView)), None)
         needs_stats = self.partitions > 1 or counting is None
-        if needs_stats or len(self.views) > 1:
+        if needs_stats or len(self.views) > 1 or stream.percentile is not None:
             self._keep()
         queries: list[str] = []
         for view in self.views:
@@ -108,6 +113,8 @@ class OpenEpoch:
                 queries.append(append_counts_sql(view, stream, relation))
         if needs_stats:
             queries.append(stats_sql(self._relation))
+        if stream.percentile is not None:
+            queries.append(lateness_sql(self._relation, self.newest))
         tables = iter(self._collect(queries))
         deltas: dict[str, ViewDelta] = {}
         stats: StreamStats | None = None
@@ -119,7 +126,11 @@ class OpenEpoch:
                 deltas[view.name] = _aggregate_delta(table)
                 if view is counting and not needs_stats:
                     stats = _stats_of_delta(table)
-        return stats or _stats(next(tables)), deltas
+        stats = stats or _stats(next(tables))
+        if stream.percentile is not None:
+            buckets, counts = (next_.to_pylist() for next_ in next(tables).columns)
+            stats = replace(stats, lateness=dict(zip(buckets, counts, strict=True)))
+        return stats, deltas
 
     def _collect(self, queries: list[str]) -> list[pa.Table]:
         """The results of several queries over the rows, in one job."""

@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
+from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import VERSIONS, AggregateView, AppendView, QueryView, Stream, View, ViewPlan
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
@@ -211,11 +212,10 @@ class DuckDBStore:
         rows = self.cursor().execute("SELECT name, kind, state FROM ms.progress").fetchall()
         for name, kind, text in rows:
             state = json.loads(text)
-            by_partition = {
-                key: {int(partition): value for partition, value in state[key].items()}
-                for key in ("offsets", "newest", "active_at")
-            }
-            loaded[name, kind] = Progress(watermark=state["watermark"], **by_partition)
+            by_partition = {key: _by_number(state[key]) for key in ("offsets", "newest", "active_at")}
+            seen = state.get("lateness")
+            lateness = Lateness(*(_by_number(seen[key]) for key in ("recent", "earlier"))) if seen else None
+            loaded[name, kind] = Progress(watermark=state["watermark"], lateness=lateness, **by_partition)
         return loaded
 
     def _save_progress(self, txn: duckdb.DuckDBPyConnection, name: str, kind: str, progress: Progress | None) -> None:
@@ -372,6 +372,11 @@ class DuckDBStore:
                 hint="read the view itself and go on from the present; changelog_retain says how long changes are kept",
             )
         return self.query(read_changes_sql(view, self.columns(view).names, since))
+
+
+def _by_number(values: Mapping[str, int]) -> dict[int, int]:
+    """JSON has no numbers for keys."""
+    return {int(number): value for number, value in values.items()}
 
 
 def _is_changed(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import AppendView, QueryView, Stream, View
 
 BEGINNING = -(2**62)
@@ -27,6 +28,8 @@ class Progress:
     active_at: Mapping[int, int] = field(default_factory=dict)
     """When the partition last brought a row, in processing time."""
     watermark: int = BEGINNING
+    lateness: Lateness | None = None
+    """How late rows have been, where the slack follows that."""
 
 
 @dataclass(frozen=True, slots=True)
