@@ -6,6 +6,8 @@ decoded rows = used + filtered out + late + failed.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
@@ -30,6 +32,7 @@ def judge(read: Read, plan: View, before: int, after: int) -> ViewPart:
         failed=delta.failed,
         late_rows=opened.late_rows(plan, condition) if late else None,
         failed_rows=opened.failed_rows(plan) if delta.failed else None,
+        arrived=arrived(plan, delta.rows),
     )
     decoded = stats.rows - stats.dead
     if part.used + part.filtered + part.late + part.failed != decoded:
@@ -60,5 +63,22 @@ def split_late(plan: View, rows: pa.Table, before: int) -> tuple[pa.Table, int, 
         return rows, 0, ""
     if not late.any():
         return rows, 0, ""
-    counts = rows.column("__rows").to_numpy() if isinstance(plan, AggregateView) else np.ones(len(late), np.int64)
-    return rows.filter(pa.array(~late)), int(counts[late].sum()), condition
+    return rows.filter(pa.array(~late)), int(_counts(plan, rows)[late].sum()), condition
+
+
+def arrived(plan: View, rows: pa.Table) -> pa.Table | None:
+    """How many rows a delta has of each pane (`pane`, `rows`), where windows close and so may miss some."""
+    if plan.window is None or not plan.windows_close or rows.num_rows == 0:
+        return None
+    panes, index = np.unique(rows.column("__pane").to_numpy(), return_inverse=True)
+    totals = np.zeros(len(panes), np.int64)
+    np.add.at(totals, index, _counts(plan, rows))
+    return pa.table({"pane": panes, "rows": totals})
+
+
+def _counts(plan: View, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """How many rows of the stream each row of a delta stands for."""
+    if isinstance(plan, AggregateView):
+        counts: np.ndarray[Any, np.dtype[np.int64]] = rows.column("__rows").to_numpy()
+        return counts
+    return np.ones(rows.num_rows, np.int64)

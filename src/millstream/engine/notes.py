@@ -1,10 +1,13 @@
-"""What SHOW, DESCRIBE and EXPLAIN say about slack, in words."""
+"""What SHOW, DESCRIBE and EXPLAIN say about slack and completeness, in words."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from millstream.model.time import about_duration, format_duration
 from millstream.plan.lateness import Lateness, enough_rows, slack_of
 from millstream.plan.nodes import Stream
+from millstream.store.completeness import Completeness
 from millstream.store.protocol import Progress
 
 
@@ -30,3 +33,19 @@ def event_time_words(stream: Stream, progress: Progress | None) -> str:
     if words is not None and words.startswith("waits"):
         return f"event time, watermark at percentile {stream.percentile} {words}"
     return f"event time, watermark {words} behind, percentile {stream.percentile} of lateness"
+
+
+def completeness_words(parts: Iterable[Completeness | None]) -> str:
+    """How many of a view's rows had arrived when their windows fired."""
+    known = [part for part in parts if part is not None]
+    if not known:
+        return "no window has fired yet"
+    whole = _share(sum(part.on_time for part in known), sum(part.later for part in known))
+    last = _share(sum(part.last_on_time for part in known), sum(part.last_later for part in known))
+    return f"{whole} had arrived when their window fired; of the last window {last}"
+
+
+def _share(on_time: int, later: int) -> str:
+    rows = on_time + later
+    # Rounded down, so that only what is complete is called so.
+    return f"{on_time} of {rows} rows ({on_time * 10_000 // rows / 100:.2f} %)"

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from millstream.engine.as_of import read_as_of
 from millstream.engine.catalog import StreamEntry, ViewEntry
-from millstream.engine.notes import event_time_words, slack_words
+from millstream.engine.notes import completeness_words, event_time_words, slack_words
 from millstream.engine.result import Result
 from millstream.engine.subscription import Subscription
 from millstream.engine.tables import column_notes, dated, deciding_columns, find_table, select_keys
@@ -229,7 +229,18 @@ class Statements:
             }
             for field in db.store.columns(name)
         ]
+        if isinstance(entry, ViewEntry):
+            rows += self._completeness(entry)
         return _result(rows, {"column": str, "type": str, "note": str})
+
+    def _completeness(self, entry: ViewEntry) -> list[dict[str, Any]]:
+        """A line about the windows of a view, where the watermark closes them."""
+        store, parts = self._db.store, self._db.definitions.plan(entry).on_spark
+        windowed = [part for part in parts if part.window is not None and part.windows_close]
+        if not windowed:
+            return []
+        words = completeness_words([store.completeness(part) for part in windowed])
+        return [{"column": "(completeness)", "type": None, "note": words}]
 
     def _explain(self, explain: Explain) -> Result:
         db = self._db

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,13 @@ from millstream.plan.nodes import VERSIONS, AggregateView, AppendView, QueryView
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
 from millstream.store.changelog import changes_table, read_changes_sql
+from millstream.store.completeness import (
+    COMPLETENESS,
+    Completeness,
+    count_arrivals,
+    forget_completeness,
+    read_completeness,
+)
 from millstream.store.connection import open_database, store_error
 from millstream.store.deltas import has_rows
 from millstream.store.letters import create_letters, drop_letters, forget_letters, keep_dead, keep_late
@@ -49,6 +56,7 @@ CREATE TABLE IF NOT EXISTS ms.epochs (
     rows_used BIGINT, rows_filtered BIGINT, rows_late BIGINT, rows_failed BIGINT,
     offsets VARCHAR, watermarks VARCHAR, streams VARCHAR, views VARCHAR, timings VARCHAR);
 """
+_TABLES += COMPLETENESS
 
 # How often old changelog rows and epoch records are removed, in processing time.
 _CLEAN_EVERY = 60 * 1_000_000
@@ -193,6 +201,7 @@ class DuckDBStore:
         txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.progress WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.files WHERE stream = ?", [name])
+        forget_completeness(txn, name)
         txn.execute("DELETE FROM ms.cleaned WHERE view = ?", [name])
 
     # -- progress ------------------------------------------------------------------------------
@@ -247,6 +256,7 @@ class DuckDBStore:
                 self._commit_view(txn, view, epoch, part, view.view.name in feeding)
                 if view.view.name in feeding and _is_changed(txn, view.view.name):
                     changed.add(view.view.name)
+            count_arrivals(txn, part.views)
             for query in part.queries:
                 assert isinstance(query.view, QueryView)
                 moment = Moment(epoch, part.now, query.before, query.after)
@@ -357,6 +367,12 @@ class DuckDBStore:
     def columns(self, relation: str) -> pa.Schema:
         """The columns that readers see."""
         return self.query(f"SELECT * FROM {public(relation)} LIMIT 0").schema
+
+    def completeness(self, view: View) -> Completeness | None:
+        """How complete the windows of a view were when they fired; None as long as none has."""
+        progress = self.view_progress(view.name) or self.progress(view.stream) or Progress()
+        with closing(self.cursor()) as cursor:
+            return read_completeness(cursor, view, progress.watermark)
 
     def changes(self, view: str, since: int) -> pa.Table:
         """The changelog after an epoch; -1 means all that is kept.

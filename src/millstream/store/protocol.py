@@ -61,6 +61,8 @@ class ViewPart:
     failed: int = 0
     late_rows: pa.Table | None = None
     failed_rows: pa.Table | None = None
+    arrived: pa.Table | None = None
+    """Rows by pane, late ones too, where the watermark closes the windows."""
     catching_up: Progress | None = None
     """Set while the view reads history: its own progress instead of the stream's."""
 
