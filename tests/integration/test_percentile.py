@@ -113,7 +113,7 @@ def test_rows_that_executors_read(connect: Connect) -> None:
         assert watermarks(db)[-1] == model.epoch(arrived)
 
 
-@pytest.mark.parametrize("format_", ["json", "parquet"])
+@pytest.mark.parametrize("format_", ["json", "csv", "parquet"])
 def test_rows_of_files_in_the_order_of_lines(connect: Connect, tmp_path: Path, format_: str) -> None:
     incoming = tmp_path / "in"
     incoming.mkdir()
@@ -131,12 +131,31 @@ def test_rows_of_files_in_the_order_of_lines(connect: Connect, tmp_path: Path, f
     assert watermarks(db) == [PercentileModel(0.5).epoch((0, int(at)) for instants in files for at in instants)]
 
 
+def test_micro_batches_of_structured_streaming(connect: Connect, tmp_path: Path) -> None:
+    incoming = tmp_path / "in"
+    incoming.mkdir()
+    db = connect()
+    db.sql(
+        "CREATE STREAM s (ts TIMESTAMP, WATERMARK FOR ts AT PERCENTILE 0.5) "
+        f"WITH (source = 'spark', format = 'parquet', path = '{incoming}')"
+    )
+    model = PercentileModel(0.5)
+    chance = np.random.default_rng(9)
+    expected = []
+    for number in range(2):
+        instants = START + (np.arange(300) + 200 * number) * SECOND - chance.integers(0, 90 * SECOND, 300)
+        write(incoming / f"{number}.parquet", instants, "parquet", 1_700_000_500 + number)
+        db.drain()
+        expected.append(model.epoch((0, int(at)) for at in instants))
+    assert watermarks(db) == expected
+
+
 def write(path: Path, instants: Sequence[int], format_: str, modified_at: int) -> None:
     if format_ == "parquet":
         pq.write_table(pa.table({"ts": pa.array(instants, pa.timestamp("us", "UTC"))}), path)
     else:
         lines = [(datetime(1970, 1, 1) + timedelta(microseconds=int(at))).isoformat() for at in instants]
-        path.write_text("".join(json.dumps({"ts": line}) + "\n" for line in lines))
+        path.write_text("".join((json.dumps({"ts": line}) if format_ == "json" else line) + "\n" for line in lines))
     os.utime(path, (modified_at, modified_at))
 
 
