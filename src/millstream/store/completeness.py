@@ -2,8 +2,9 @@
 
 Owns `ms.completeness`: per view and window, the rows that came in an epoch that began before the
 watermark reached the end of the window, and those that came after. The epoch that fires a window is among the
-former, since its rows are in the on-time firing. What always holds: the sums are exact. Windows that
-fired long ago are added up in one row per view without a window.
+former, since its rows are in the on-time firing. What always holds: the sums are exact. An epoch adds
+rows of its own; now and then those of a window are gathered, and windows that fired long ago are added
+up in one row per view without a window.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ CREATE TABLE IF NOT EXISTS ms.completeness (
 _ARRIVED = "__arrived"
 # How many windows that fired a view has a row of its own for, at least.
 _RECENT = 100
+# How many epochs go by before the rows of the table are gathered.
+_EPOCHS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +42,27 @@ class Completeness:
     """The same of the last window that fired."""
 
 
-def count_arrivals(connection: duckdb.DuckDBPyConnection, parts: Sequence[ViewPart]) -> None:
+def count_arrivals(connection: duckdb.DuckDBPyConnection, parts: Sequence[ViewPart], epoch: int) -> None:
     """Add the rows of an epoch, of all views at once, to the windows they belong to."""
     arrived = [_placed(part) for part in parts if part.arrived is not None]
-    if not arrived:
-        return
-    connection.register(_ARRIVED, pa.concat_tables(arrived))
+    if arrived:
+        # Only added here: to find the row of each window would cost several times as much.
+        connection.register(_ARRIVED, pa.concat_tables(arrived))
+        connection.execute(f"INSERT INTO ms.completeness SELECT * FROM {_ARRIVED}")
+        connection.unregister(_ARRIVED)
+    if epoch % _EPOCHS == 0:
+        _gather(connection, parts)
+
+
+def _gather(connection: duckdb.DuckDBPyConnection, parts: Sequence[ViewPart]) -> None:
+    """One row per view and window again, and one for all that is old."""
     connection.execute(
-        f"""
-        MERGE INTO ms.completeness c USING (
-            SELECT view, window_start,
-                   CAST(coalesce(sum(rows) FILTER (WHERE window_start + size > before), 0) AS BIGINT) AS on_time,
-                   CAST(coalesce(sum(rows) FILTER (WHERE window_start + size <= before), 0) AS BIGINT) AS later
-            FROM (SELECT *, unnest(range(newest, pane - size, -slide)) AS window_start FROM {_ARRIVED})
-            GROUP BY view, window_start
-        ) a ON c.view = a.view AND c.window_start = a.window_start
-        WHEN MATCHED THEN UPDATE SET on_time = c.on_time + a.on_time, later = c.later + a.later
-        WHEN NOT MATCHED THEN INSERT VALUES (a.view, a.window_start, a.on_time, a.later)
-        """
+        "CREATE OR REPLACE TEMP TABLE __sums AS "
+        "SELECT view, window_start, sum(on_time), sum(later) FROM ms.completeness GROUP BY view, window_start"
     )
-    connection.unregister(_ARRIVED)
+    connection.execute("DELETE FROM ms.completeness")
+    connection.execute("INSERT INTO ms.completeness SELECT * FROM __sums")
+    connection.execute("DROP TABLE __sums")
     counted = connection.execute(
         f"SELECT view FROM ms.completeness GROUP BY view HAVING count(*) > {2 * _RECENT}"
     ).fetchall()
@@ -79,8 +83,10 @@ def read_completeness(connection: duckdb.DuckDBPyConnection, view: View, waterma
     row = connection.execute(
         f"""
         SELECT CAST(sum(on_time) AS BIGINT), CAST(sum(later) AS BIGINT),
-               last(on_time ORDER BY window_start NULLS FIRST), last(later ORDER BY window_start NULLS FIRST)
-        FROM ms.completeness WHERE {fired}
+               CAST(last(on_time ORDER BY window_start NULLS FIRST) AS BIGINT),
+               CAST(last(later ORDER BY window_start NULLS FIRST) AS BIGINT)
+        FROM (SELECT window_start, sum(on_time) AS on_time, sum(later) AS later
+              FROM ms.completeness WHERE {fired} GROUP BY window_start)
         """,
         [view.name],
     ).fetchall()[0]
@@ -88,20 +94,23 @@ def read_completeness(connection: duckdb.DuckDBPyConnection, view: View, waterma
 
 
 def _placed(part: ViewPart) -> pa.Table:
-    """Panes with all that is needed to spread them over their windows."""
-    window, rows = part.view.window, part.arrived
+    """Panes spread over their windows, as rows of the table."""
+    window, arrived = part.view.window, part.arrived
     assert window is not None
-    assert rows is not None
-    panes = rows.column("pane").to_numpy()
-    same = {"size": window.size, "slide": window.slide, "before": part.before}
-    columns = {name: np.full(len(panes), value, np.int64) for name, value in same.items()}
+    assert arrived is not None
+    panes = arrived.column("pane").to_numpy()
+    hops = np.arange(-(-window.size // window.slide)) * window.slide
+    starts = window.newest_start(panes)[:, np.newaxis] - hops
+    holds = starts > (panes - window.size)[:, np.newaxis]
+    rows = np.broadcast_to(arrived.column("rows").to_numpy()[:, np.newaxis], starts.shape)[holds]
+    starts = starts[holds]
+    in_time = starts + window.size > part.before
     return pa.table(
         {
-            "view": pa.repeat(part.view.name, len(panes)),
-            "pane": panes,
-            "rows": rows.column("rows"),
-            "newest": window.newest_start(panes),
-            **columns,
+            "view": pa.repeat(part.view.name, len(starts)),
+            "window_start": starts,
+            "on_time": np.where(in_time, rows, 0),
+            "later": np.where(in_time, 0, rows),
         }
     )
 

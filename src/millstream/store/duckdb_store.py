@@ -11,7 +11,7 @@ import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -232,7 +232,7 @@ class DuckDBStore:
             return
         txn.execute("DELETE FROM ms.progress WHERE name = ? AND kind = ?", [name, kind])
         if progress is not None:
-            txn.execute("INSERT INTO ms.progress VALUES (?, ?, ?)", [name, kind, json.dumps(asdict(progress))])
+            txn.execute("INSERT INTO ms.progress VALUES (?, ?, ?)", [name, kind, _progress_json(progress)])
 
     def files(self, stream: str) -> list[str]:
         """The files of a stream that are done, in the order they were read."""
@@ -256,7 +256,7 @@ class DuckDBStore:
                 self._commit_view(txn, view, epoch, part, view.view.name in feeding)
                 if view.view.name in feeding and _is_changed(txn, view.view.name):
                     changed.add(view.view.name)
-            count_arrivals(txn, part.views)
+            count_arrivals(txn, part.views, epoch)
             for query in part.queries:
                 assert isinstance(query.view, QueryView)
                 moment = Moment(epoch, part.now, query.before, query.after)
@@ -388,6 +388,14 @@ class DuckDBStore:
                 hint="read the view itself and go on from the present; changelog_retain says how long changes are kept",
             )
         return self.query(read_changes_sql(view, self.columns(view).names, since))
+
+
+def _progress_json(progress: Progress) -> str:
+    # Not `asdict`, which copies one by one what may be thousands of counts.
+    state = {field.name: getattr(progress, field.name) for field in fields(progress)}
+    if progress.lateness is not None:
+        state["lateness"] = {"recent": progress.lateness.recent, "earlier": progress.lateness.earlier}
+    return json.dumps(state)
 
 
 def _by_number(values: Mapping[str, int]) -> dict[int, int]:

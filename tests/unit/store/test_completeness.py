@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,29 +39,36 @@ def part(of: AppendView, instants: list[int], before: int, after: int) -> ViewPa
     return ViewPart(of, None, before, after, arrived=table)
 
 
-def test_rows_of_the_epoch_that_fires_are_on_time(store) -> None:
+@pytest.fixture(params=[1, 64], ids=["gathered", "as-added"])
+def count(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, store) -> Callable[[list[ViewPart]], None]:
+    """Count the arrivals of an epoch, whose rows in the table are gathered at once or not at all."""
+    monkeypatch.setattr(completeness, "_EPOCHS", request.param)
+    return lambda parts: count_arrivals(store, parts, 1)
+
+
+def test_rows_of_the_epoch_that_fires_are_on_time(store, count) -> None:
     tumbling = view()
-    count_arrivals(store, [part(tumbling, [1, 2, 12], BEGINNING, 12)])
+    count([part(tumbling, [1, 2, 12], BEGINNING, 12)])
     assert read_completeness(store, tumbling, 9) is None
     assert read_completeness(store, tumbling, 12) == Completeness(2, 0, 2, 0)
-    count_arrivals(store, [part(tumbling, [3, 13, 25], 12, 25)])
+    count([part(tumbling, [3, 13, 25], 12, 25)])
     assert read_completeness(store, tumbling, 25) == Completeness(4, 1, 2, 0)
-    count_arrivals(store, [part(tumbling, [14, 4], 25, 25)])
+    count([part(tumbling, [14, 4], 25, 25)])
     assert read_completeness(store, tumbling, 25) == Completeness(4, 3, 2, 1)
 
 
-def test_a_row_counts_for_each_of_its_windows(store) -> None:
+def test_a_row_counts_for_each_of_its_windows(store, count) -> None:
     hopping = view(size=10, slide=5)
-    count_arrivals(store, [part(hopping, [7], BEGINNING, 12)])
+    count([part(hopping, [7], BEGINNING, 12)])
     # 7 is in [0, 10) and [5, 15); the second row comes after the first of them fired.
-    count_arrivals(store, [part(hopping, [8], 12, 20)])
+    count([part(hopping, [8], 12, 20)])
     assert read_completeness(store, hopping, 20) == Completeness(3, 1, 2, 0)
 
 
-def test_views_are_counted_apart(store) -> None:
+def test_views_are_counted_apart(store, count) -> None:
     one, other = view(), view(size=20, slide=20, name="o")
-    count_arrivals(store, [part(one, [1, 11], BEGINNING, 20), part(other, [1, 11], BEGINNING, 20)])
-    count_arrivals(store, [part(one, [2], 20, 20), part(other, [30], 20, 40)])
+    count([part(one, [1, 11], BEGINNING, 20), part(other, [1, 11], BEGINNING, 20)])
+    count([part(one, [2], 20, 20), part(other, [30], 20, 40)])
     assert read_completeness(store, one, 20) == Completeness(2, 1, 1, 0)
     assert read_completeness(store, other, 40) == Completeness(3, 0, 1, 0)
     completeness.forget_completeness(store, "v")
@@ -75,20 +82,21 @@ steps = st.lists(
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=steps, slide=st.sampled_from([1, 2, 5, 10]), recent=st.sampled_from([2, 5, 100]))
+@given(steps=steps, slide=st.sampled_from([1, 2, 5, 10]), recent=st.sampled_from([2, 5, 100]), every=st.integers(1, 4))
 def test_sums_are_exact_also_when_old_windows_are_added_up(
-    store, monkeypatch: pytest.MonkeyPatch, steps: list[tuple[list[int], int]], slide: int, recent: int
+    store, monkeypatch: pytest.MonkeyPatch, steps: list[tuple[list[int], int]], slide: int, recent: int, every: int
 ) -> None:
     monkeypatch.setattr(completeness, "_RECENT", recent)
+    monkeypatch.setattr(completeness, "_EPOCHS", every)
     completeness.forget_completeness(store, "v")
     hopping = view(size=10, slide=slide)
     assert hopping.window is not None
     on_time: Counter[int] = Counter()
     later: Counter[int] = Counter()
     before, after = BEGINNING, BEGINNING
-    for instants, progress in steps:
+    for epoch, (instants, progress) in enumerate(steps):
         after = max(before, 0) + progress
-        count_arrivals(store, [part(hopping, instants, before, after)])
+        count_arrivals(store, [part(hopping, instants, before, after)], epoch)
         for at in instants:
             for start in range(at // slide * slide, at - 10, -slide):
                 (on_time if start + 10 > before else later)[start] += 1
