@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from millstream.plan.lateness import bucket, highest
+from millstream.plan.lateness import Lateness, bucket, highest
 
 
 @dataclass
@@ -35,3 +36,9 @@ class PercentileModel:
             reached = min(self.newest.values()) - self.slack
             self.watermark = reached if self.watermark is None else max(self.watermark, reached)
         return self.watermark
+
+    @property
+    def lateness(self) -> Lateness:
+        """What the engine must have counted so far, row by row."""
+        earlier, recent = (dict(Counter(map(bucket, generation))) for generation in self.generations)
+        return Lateness(recent, earlier)

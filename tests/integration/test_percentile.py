@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import millstream as ms
-from millstream.plan.lateness import bucket, buckets_sql
+from millstream.plan.lateness import Lateness, bucket, buckets_sql
 
 from ..lateness_model import PercentileModel
 
@@ -32,6 +32,12 @@ def rows(show: Any) -> list[dict[str, Any]]:
 
 def watermarks(db: ms.Database) -> list[int]:
     return [json.loads(row["watermarks"])["s"] for row in rows(db.sql("SHOW EPOCHS"))]
+
+
+def counted(db: ms.Database) -> Lateness | None:
+    progress = db.store.progress("s")
+    assert progress is not None
+    return progress.lateness
 
 
 def insert(db: ms.Database, instants: np.ndarray[Any, Any]) -> None:
@@ -72,6 +78,7 @@ def test_the_late_share_approaches_what_is_left_and_the_slack_adapts(connect: Co
         cuts = (instants[first : first + 10_000].tolist() for first in range(0, count, 10_000))
         expected += [model.epoch((0, at) for at in cut) for cut in cuts]
         assert watermarks(db) == expected
+        assert counted(db) == model.lateness
         assert model.slack == pytest.approx(mean * SECOND * np.log(10), rel=0.15)
         steady = rows(db.sql("SHOW EPOCHS"))[-epochs + 3 :]
         share.append(sum(row["rows_late"] for row in steady) / sum(row["rows_in"] for row in steady))
@@ -111,6 +118,7 @@ def test_rows_that_executors_read(connect: Connect) -> None:
                 arrived += [(partition, value) for value in batch.column("ts").cast(pa.int64()).to_pylist()]
         assert len(arrived) == count
         assert watermarks(db)[-1] == model.epoch(arrived)
+        assert counted(db) == model.lateness
 
 
 @pytest.mark.parametrize("format_", ["json", "csv", "parquet"])
@@ -128,7 +136,9 @@ def test_rows_of_files_in_the_order_of_lines(connect: Connect, tmp_path: Path, f
         f"WITH (source = 'files', path = '{incoming}', format = '{format_}')"
     )
     db.drain()
-    assert watermarks(db) == [PercentileModel(0.5).epoch((0, int(at)) for instants in files for at in instants)]
+    model = PercentileModel(0.5)
+    assert watermarks(db) == [model.epoch((0, int(at)) for instants in files for at in instants)]
+    assert counted(db) == model.lateness
 
 
 def test_micro_batches_of_structured_streaming(connect: Connect, tmp_path: Path) -> None:
@@ -148,6 +158,7 @@ def test_micro_batches_of_structured_streaming(connect: Connect, tmp_path: Path)
         db.drain()
         expected.append(model.epoch((0, int(at)) for at in instants))
     assert watermarks(db) == expected
+    assert counted(db) == model.lateness
 
 
 def write(path: Path, instants: Sequence[int], format_: str, modified_at: int) -> None:

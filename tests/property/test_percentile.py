@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import millstream as ms
+from millstream.plan.lateness import Lateness
 
 from ..lateness_model import PercentileModel
 
@@ -71,6 +72,7 @@ def run(directory: Path, batches: list[list[int]], restarts: set[int], partition
             db.insert("s", rows)
             db.drain()
             assert watermarks(db)[-1] == model.epoch(arrived(db, read_to))
+            assert counted(db) == model.lateness
         assert db.query("SELECT count(*) AS n FROM s__late").rows()[0]["n"] == late_rows(db)
         shown = (db.sql(what).rows() for what in ("SHOW STREAMS", "DESCRIBE w"))  # type: ignore[union-attr]
         return watermarks(db), *shown, db.query("SELECT * FROM w ORDER BY window_start").rows()
@@ -82,6 +84,12 @@ def watermarks(db: ms.Database) -> list[int | None]:
     """The watermark of the stream after each epoch."""
     found = [json.loads(row["watermarks"])["s"] for row in db.sql("SHOW EPOCHS").rows()]  # type: ignore[union-attr]
     return [None if at == -(2**62) else at for at in found]
+
+
+def counted(db: ms.Database) -> Lateness | None:
+    progress = db.store.progress("s")
+    assert progress is not None
+    return progress.lateness
 
 
 def late_rows(db: ms.Database) -> int:
