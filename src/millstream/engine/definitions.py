@@ -92,13 +92,6 @@ class Definitions:
                 position=create.position,
             )
         read = model.read(options, create.position, also)
-        if create.watermark is not None and create.watermark.percentile is not None:
-            raise MillstreamError(
-                "NOT_SUPPORTED",
-                "watermarks at a percentile are not supported yet",
-                hint="write WATERMARK FOR column AS column - INTERVAL …",
-                position=create.position,
-            )
         check_names(create.schema)
         return read
 

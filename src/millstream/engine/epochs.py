@@ -16,10 +16,12 @@ from millstream.engine.judging import judge
 from millstream.engine.reads import Following, Job, Read, Reader
 from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock
+from millstream.plan.lateness import Lateness, slack_of
 from millstream.plan.nodes import AggregateView, AppendView, View, ViewPlan
 from millstream.plan.slices import BatchSlice
 from millstream.plan.watermarks import advance, next_idle_at
 from millstream.sources import Cut, Offsets
+from millstream.spark.epoch import StreamStats
 from millstream.store.duckdb_store import DuckDBStore
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, QueryPart, StreamPart, ViewPart
 
@@ -64,20 +66,23 @@ class EpochLoop:
             if slice_.batch_id < start.get(0, 0):
                 return None
             cut = Cut(slice_, {0: slice_.batch_id + 1})
-            return self._run((Job(entry, start, cut, self.plans_of(entry), self.clock.now()),), None)
+            newest = newest_before(entry, self.progress(entry))
+            return self._run((Job(entry, start, cut, self.plans_of(entry), self.clock.now(), newest),), None)
 
-    def _jobs(self, done: Mapping[str, Offsets], until: Mapping[str, Offsets] | None) -> tuple[Job, ...]:
+    def _jobs(self, done: Mapping[str, Progress], until: Mapping[str, Offsets] | None) -> tuple[Job, ...]:
         """What can be read next; `done` says where streams will be whose epoch is under way."""
         jobs = []
         now = self.clock.now()
         for entry in self.catalog.streams():
             if entry.source is None:
                 continue
-            start = done.get(entry.name, self.progress(entry).offsets)
+            progress = done.get(entry.name, self.progress(entry))
+            start = progress.offsets
             end = None if until is None else until.get(entry.name, {})
             cut = entry.source.cut(start, self.settings.max_epoch_rows, end)
             if cut is not None:
-                jobs.append(Job(entry, dict(start), cut, self.plans_of(entry), now))
+                newest = newest_before(entry, progress)
+                jobs.append(Job(entry, dict(start), cut, self.plans_of(entry), now, newest))
         return tuple(jobs)
 
     def _is_current(self, job: Job) -> bool:
@@ -86,6 +91,7 @@ class EpochLoop:
         return (
             self.catalog.find(entry.name) is entry
             and dict(self.progress(entry).offsets) == dict(job.start)
+            and newest_before(entry, self.progress(entry)) == job.newest
             and self.plans_of(entry) == job.plans
         )
 
@@ -112,14 +118,15 @@ class EpochLoop:
         try:
             reads = self.reader.read(jobs) if jobs else []
             now = self.clock.now()
+            moved = {read.job.entry.name: self._moved(read.job.entry, read, now) for read in reads}
             if jobs and following is not None:
-                self.reader.go_ahead({job.entry.name: job.cut.offsets for job in jobs}, following)
+                self.reader.go_ahead(moved, following)
             epoch = Epoch(self, now)
             for read in reads:
-                epoch.move(read.job.entry, self._moved(read.job.entry, read, now))
+                epoch.move(read.job.entry, moved[read.job.entry.name])
             for entry in self.catalog.streams():
                 if entry.name not in epoch.moves:
-                    epoch.move(entry, self.advance(entry, self.progress(entry), {}, now))
+                    epoch.move(entry, self.advance(entry, self.progress(entry), None, now))
             for read in reads:
                 epoch.take(read)
             timer_due = self.next_due_at is not None and self.next_due_at <= now
@@ -135,7 +142,7 @@ class EpochLoop:
                 read.opened.close()
 
     def _moved(self, entry: StreamEntry, read: Read, now: int) -> Progress:
-        moved = self.advance(entry, self.progress(entry), read.stats.newest, now)
+        moved = self.advance(entry, self.progress(entry), read.stats, now)
         return replace(moved, offsets=dict(read.job.cut.offsets), clock=clock_after(read, moved.clock))
 
     def commit(self, part: EpochPart) -> int:
@@ -150,22 +157,30 @@ class EpochLoop:
         self.next_due_at = self.store.next_due_at([part for plan in self.plans() for part in plan.on_spark])
         self._knows_timers = True
 
-    def advance(self, entry: StreamEntry, progress: Progress, newest: Mapping[int, int], now: int) -> Progress:
+    def advance(self, entry: StreamEntry, progress: Progress, stats: StreamStats | None, now: int) -> Progress:
+        newest = stats.newest if stats is not None else {}
         merged = {**progress.newest}
         for partition, at in newest.items():
             merged[partition] = max(at, merged.get(partition, at))
         active = {**progress.active_at, **dict.fromkeys(newest, now)}
+        progress = replace(progress, newest=merged, active_at=active)
         if entry.stream.watermark is None:
-            return replace(progress, newest=merged, active_at=active)
+            return progress
+        if entry.stream.percentile is not None and stats is not None:
+            seen = (progress.lateness or Lateness()).add(stats.lateness, entry.stream.percentile)
+            progress = replace(progress, lateness=seen)
+        slack = slack_of(entry.stream.watermark, progress.lateness)
+        if slack is None:
+            return progress
         watermark = advance(
             progress.watermark,
             merged,
             active,
-            slack=entry.stream.slack,
+            slack=slack,
             idle_timeout=entry.options.idle_timeout,
             now=now,
         )
-        return replace(progress, newest=merged, active_at=active, watermark=watermark)
+        return replace(progress, watermark=watermark)
 
     # -- waiting -------------------------------------------------------------------------------
 
@@ -178,6 +193,11 @@ class EpochLoop:
             if at is not None:
                 instants.append(at)
         return max(0.0, (min(instants) - now) / 1_000_000) if instants else None
+
+
+def newest_before(entry: StreamEntry, progress: Progress) -> dict[int, int]:
+    """What a job over the rows that follow must know to tell how late they are."""
+    return dict(progress.newest) if entry.stream.percentile is not None else {}
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from millstream.engine.catalog import StreamEntry
-from millstream.engine.epochs import Epoch, EpochLoop, clock_after
+from millstream.engine.epochs import Epoch, EpochLoop, clock_after, newest_before
 from millstream.engine.judging import judge
 from millstream.engine.reads import Job, Read, Reader
 from millstream.plan.nodes import View, ViewPlan
@@ -104,7 +104,8 @@ class History:
         cut = source.cut(behind.progress.offsets, max_rows, until=live.offsets)
         if cut is None:
             return None
-        return Job(behind.entry, behind.progress.offsets, cut, behind.parts, self.loop.clock.now())
+        newest = newest_before(behind.entry, behind.progress)
+        return Job(behind.entry, behind.progress.offsets, cut, behind.parts, self.loop.clock.now(), newest)
 
     def _join(self, behind: Behind, live: Progress) -> None:
         """There is nothing left to read: the view is where its stream is."""
@@ -126,7 +127,7 @@ class History:
         now = loop.clock.now()
         offsets = dict(read.job.cut.offsets)
         moved = replace(
-            loop.advance(entry, behind.progress, read.stats.newest, now),
+            loop.advance(entry, behind.progress, read.stats, now),
             offsets=offsets,
             clock=min(clock_after(read, behind.progress.clock), live.clock),
         )

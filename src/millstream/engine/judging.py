@@ -14,7 +14,7 @@ import pyarrow as pa
 from millstream.engine.reads import Read
 from millstream.model.errors import MillstreamError
 from millstream.plan.nodes import AggregateView, View
-from millstream.plan.windows import CountWindow
+from millstream.plan.windows import CountWindow, Window
 from millstream.store.protocol import BEGINNING, ViewPart
 
 
@@ -33,6 +33,7 @@ def judge(read: Read, plan: View, before: int, after: int) -> ViewPart:
         failed=delta.failed,
         late_rows=opened.late_rows(plan, before) if late else None,
         failed_rows=opened.failed_rows(plan) if delta.failed else None,
+        arrived=arrived(plan, delta.rows),
     )
     decoded = stats.rows - stats.dead
     if part.used + part.filtered + part.late + part.failed != decoded:
@@ -50,8 +51,7 @@ def split_late(plan: View, rows: pa.Table, before: int) -> tuple[pa.Table, int]:
     late = None if before == BEGINNING or rows.num_rows == 0 else _is_late(plan, rows, before)
     if late is None or not late.any():
         return rows, 0
-    counts = rows.column("__rows").to_numpy() if isinstance(plan, AggregateView) else np.ones(len(late), np.int64)
-    return rows.filter(pa.array(~late)), int(counts[late].sum())
+    return rows.filter(pa.array(~late)), int(_counts(plan, rows)[late].sum())
 
 
 def _is_late(plan: View, rows: pa.Table, before: int) -> Any:
@@ -64,3 +64,22 @@ def _is_late(plan: View, rows: pa.Table, before: int) -> Any:
     if window is None or not plan.windows_close or window.on_clock or isinstance(window, CountWindow):
         return None
     return window.complete_at(lambda name: rows.column(name).to_numpy()) + plan.lateness <= before
+
+
+def arrived(plan: View, rows: pa.Table) -> pa.Table | None:
+    """How many rows a delta has of each pane (`pane`, `rows`), where fixed windows close and so may miss some."""
+    window = plan.window
+    if not isinstance(window, Window) or window.on_clock or not plan.windows_close or rows.num_rows == 0:
+        return None
+    panes, index = np.unique(rows.column("__pane").to_numpy(), return_inverse=True)
+    totals = np.zeros(len(panes), np.int64)
+    np.add.at(totals, index, _counts(plan, rows))
+    return pa.table({"pane": panes, "rows": totals})
+
+
+def _counts(plan: View, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """How many rows of the stream each row of a delta stands for."""
+    if isinstance(plan, AggregateView):
+        counts: np.ndarray[Any, np.dtype[np.int64]] = rows.column("__rows").to_numpy()
+        return counts
+    return np.ones(rows.num_rows, np.int64)

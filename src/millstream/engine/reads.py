@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -25,8 +25,10 @@ from millstream.sources.options import DAY
 from millstream.spark.csv_trials import CsvTrials
 from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta
 from millstream.spark.relation import Decoder
+from millstream.store.protocol import Progress
 
-# More in flight at a time share the same cores and were measured to gain nothing.
+# More in flight at a time share the same cores and were measured to gain nothing; and some jobs must know the newest
+# event times of the one before them.
 _AHEAD = 1
 GENERATIONS = _AHEAD + 2
 """How many sets of temporary views a reader uses in turn."""
@@ -42,6 +44,8 @@ class Job:
     plans: tuple[View, ...]
     at: int = 0
     """When it was cut, in processing time."""
+    newest: Mapping[int, int] = field(default_factory=dict)
+    """The newest event times before the cut; only where the slack follows lateness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,8 @@ class Read:
     seconds: float
 
 
-Following = Callable[[Mapping[str, Offsets]], tuple[Job, ...]]
-"""The jobs that follow when streams have come to some offsets."""
+Following = Callable[[Mapping[str, Progress]], tuple[Job, ...]]
+"""The jobs that follow when streams have come some way."""
 
 
 class Reader:
@@ -95,17 +99,13 @@ class Reader:
             return future.result()
         return self._read_all(jobs, self._next_generation())
 
-    def go_ahead(self, offsets: Mapping[str, Offsets], following: Following) -> None:
-        """Begin to read what follows some offsets while the caller goes on."""
-        reached = dict(offsets)
-        for jobs, _ in self._ahead:
-            reached |= {job.entry.name: job.cut.offsets for job in jobs}
-        while len(self._ahead) < _AHEAD:
-            jobs = following(reached)
-            if not jobs:
-                return
+    def go_ahead(self, reached: Mapping[str, Progress], following: Following) -> None:
+        """Begin to read what follows while the caller goes on."""
+        if self._ahead:
+            return
+        jobs = following(reached)
+        if jobs:
             self._ahead.append((jobs, self._pool.submit(self._read_all, jobs, self._next_generation())))
-            reached |= {job.entry.name: job.cut.offsets for job in jobs}
 
     def discard(self) -> None:
         """Drop what was read ahead."""
@@ -142,9 +142,11 @@ class Reader:
         self._prepare(spark)
         max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
         partitions = entry.source.partitions if entry.source is not None else 1
-        is_csv = isinstance(slice_, FileSlice) and slice_.format == "csv" and not entry.is_table
+        # Which of two rows of a file came first is known to Spark's reader only.
+        by_order = entry.is_table or entry.stream.percentile is not None
+        is_csv = isinstance(slice_, FileSlice) and slice_.format == "csv" and not by_order
         decoder = Decoder(entry.stream, max_ahead, generation, by_kernel=is_csv and self._trials.is_due(entry.name))
-        opened = OpenEpoch(spark, decoder, slice_, job.plans, partitions)
+        opened = OpenEpoch(spark, decoder, slice_, job.plans, partitions, job.newest)
         try:
             table_rows: pa.Table | None = None
             deltas: dict[str, ViewDelta] = {}

@@ -11,14 +11,16 @@ from sqlglot import exp
 
 from millstream.engine.as_of import read_as_of
 from millstream.engine.catalog import StreamEntry, ViewEntry
+from millstream.engine.notes import completeness_words, event_time_words, slack_words
 from millstream.engine.result import Result
 from millstream.engine.subscription import Subscription
 from millstream.engine.tables import column_notes, dated, deciding_columns, find_table, select_keys
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import TIMESTAMP, sql_type
-from millstream.model.time import format_duration, to_datetime
+from millstream.model.time import to_datetime
 from millstream.plan.explain import explain_plan
 from millstream.plan.nodes import AggregateView, QueryView
+from millstream.plan.windows import Window
 from millstream.sql import check_query, position_of, render, store_sql
 from millstream.sql.statements import (
     CreateFunction,
@@ -155,7 +157,7 @@ class Statements:
         match show.what:
             case "streams":
                 rows = [self._stream_row(e) for e in catalog.streams() if not e.is_table]
-                return _result(rows, {"name": str, "source": str, "watermark": datetime, "position": int})
+                return _result(rows, {"name": str, "source": str, "watermark": datetime, "slack": str, "position": int})
             case "tables":
                 tables = [e for e in catalog.streams() if e.is_table]
                 rows = [{"name": e.name, "primary_key": ", ".join(e.stream.primary_key)} for e in tables]
@@ -192,6 +194,7 @@ class Statements:
             "name": entry.name,
             "source": entry.options.source,
             "watermark": None if watermark == BEGINNING else to_datetime(watermark),
+            "slack": slack_words(entry.stream, progress),
             "position": sum(progress.offsets.values()) if progress else 0,
         }
 
@@ -210,7 +213,7 @@ class Statements:
                 {
                     "column": c.name,
                     "type": sql_type(c.type),
-                    "note": f"event time, watermark {format_duration(stream.slack)} behind"
+                    "note": event_time_words(stream, db.store.progress(entry.name))
                     if c.name == stream.event_time
                     else None,
                 }
@@ -236,7 +239,22 @@ class Statements:
             }
             for field in db.store.columns(name)
         ]
+        if isinstance(entry, ViewEntry):
+            rows += self._completeness(entry)
         return _result(rows, {"column": str, "type": str, "note": str})
+
+    def _completeness(self, entry: ViewEntry) -> list[dict[str, Any]]:
+        """A line about the windows of a view, where the watermark closes them."""
+        store, parts = self._db.store, self._db.definitions.plan(entry).on_spark
+        windowed = [
+            part
+            for part in parts
+            if isinstance(part.window, Window) and not part.window.on_clock and part.windows_close
+        ]
+        if not windowed:
+            return []
+        words = completeness_words([store.completeness(part) for part in windowed])
+        return [{"column": "(completeness)", "type": None, "note": words}]
 
     def _explain(self, explain: Explain) -> Result:
         db = self._db
@@ -253,7 +271,8 @@ class Statements:
                 ]
                 return _result([{"plan": line} for line in lines], {"plan": str})
         streams = {name: db.catalog.stream(name).stream for name in plan.streams}
-        return _result([{"plan": line} for line in explain_plan(plan, streams)], {"plan": str})
+        slacks = {name: slack_words(stream, db.store.progress(name)) for name, stream in streams.items()}
+        return _result([{"plan": line} for line in explain_plan(plan, streams, slacks)], {"plan": str})
 
     def _unknown(self, name: str, position: Any) -> MillstreamError:
         known = [entry.name.lower() for entry in self._db.catalog]

@@ -87,6 +87,14 @@ def table_rules(create: CreateTable, options: TableOptions) -> TableRules:
 def table_watermark(create: CreateTable) -> Watermark | None:
     """The watermark of a table, its column as the table spells it."""
     watermark = create.watermark
+    if watermark is not None and watermark.percentile is not None:
+        raise MillstreamError(
+            "NOT_SUPPORTED",
+            "the watermark of a table has a fixed slack",
+            detail="changes of a table are never late: the slack only says how long versions are kept",
+            hint=f"write WATERMARK FOR {watermark.column} AS {watermark.column} - INTERVAL …",
+            position=create.position,
+        )
     column = create.schema.find(watermark.column) if watermark is not None else None
     return replace(watermark, column=column.name) if watermark is not None and column is not None else watermark
 

@@ -88,6 +88,19 @@ def format_duration(micros: int) -> str:
     return "0 seconds" if micros == 0 else f"{micros} microseconds"
 
 
+def about_duration(micros: int) -> str:
+    """A duration to four digits or so, in the unit that reads best.
+
+    >>> [about_duration(n) for n in (0, 250, 1_234_567, 2 * 3600 * MICROS)]
+    ['0 seconds', '250 microseconds', '1.235 seconds', '2 hours']
+    """
+    for unit in ("day", "hour", "minute", "second", "millisecond"):
+        if micros >= _UNITS[unit]:
+            count = f"{micros / _UNITS[unit]:.3f}".rstrip("0").rstrip(".")
+            return f"{count} {unit}" + ("" if count == "1" else "s")
+    return format_duration(micros)
+
+
 def to_datetime(micros: int) -> datetime:
     """The naive UTC datetime of an instant."""
     return EPOCH + timedelta(microseconds=micros)

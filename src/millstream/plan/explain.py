@@ -18,14 +18,16 @@ _METHODS = {
 }
 
 
-def explain_plan(plan: ViewPlan, streams: Mapping[str, Stream]) -> list[str]:
-    """The parts of a view as indented lines, the view first."""
+def explain_plan(
+    plan: ViewPlan, streams: Mapping[str, Stream], slacks: Mapping[str, str | None] | None = None
+) -> list[str]:
+    """The parts of a view as indented lines, the view first. `slacks` says how far watermarks are behind now."""
     lines: list[str] = []
     for part in reversed(plan.parts):
         if isinstance(part, QueryView):
             lines += _explain_query(part)
         else:
-            lines += explain_view(part, streams[part.stream])
+            lines += explain_view(part, streams[part.stream], (slacks or {}).get(part.stream))
     return lines
 
 
@@ -54,7 +56,7 @@ def _explain_query(view: QueryView) -> list[str]:
     return lines
 
 
-def explain_view(view: View, stream: Stream) -> list[str]:
+def explain_view(view: View, stream: Stream, slack: str | None = None) -> list[str]:
     """The plan of one part as indented lines, the last step first."""
     lines = [f"{'part' if view.hidden else 'view'} {view.name}"]
     if isinstance(view, AggregateView):
@@ -74,7 +76,7 @@ def explain_view(view: View, stream: Stream) -> list[str]:
         lines.append(f"    project {len(view.columns)} columns")
     if view.filter is not None:
         lines.append(f"    filter: {view.filter}")
-    lines.append(f"    decode and scan: stream {stream.name}{_watermark(stream)}")
+    lines.append(f"    decode and scan: stream {stream.name}{_watermark(stream, slack)}")
     return lines
 
 
@@ -141,7 +143,10 @@ def _rate(rate: Rate) -> str:
             return "on epoch"
 
 
-def _watermark(stream: Stream) -> str:
+def _watermark(stream: Stream, slack: str | None) -> str:
     if stream.watermark is None:
         return ", no event time"
+    if stream.percentile is not None:
+        now = f" (now: {slack})" if slack is not None else ""
+        return f", watermark behind {stream.event_time} by percentile {stream.percentile} of lateness{now}"
     return f", watermark {format_duration(stream.slack)} behind {stream.watermark.column}"

@@ -63,8 +63,19 @@ class Stream:
         return self.watermark.column if self.watermark else None
 
     @property
+    def percentile(self) -> float | None:
+        """Set if the slack follows the lateness of the rows."""
+        return self.watermark.percentile if self.watermark else None
+
+    @property
     def slack(self) -> int:
+        """How far the watermark runs behind, where that is fixed."""
         return self.watermark.slack if self.watermark else 0
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it matters which of two rows of a partition came first."""
+        return bool(self.primary_key) or self.percentile is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,13 @@ Spark's generated code is compiled once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 
 from millstream.model.schema import Schema
 from millstream.plan.aggregates import FILTER
+from millstream.plan.lateness import buckets_sql
 from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
 from millstream.plan.windows import CountWindow, SessionWindow, Window
 
@@ -30,6 +33,23 @@ def stats_sql(relation: str) -> str:
         "max(IF(__dead IS NULL, __et, NULL)) AS __newest, max(__pt) AS __landed "
         f"FROM {relation} GROUP BY __p"
     )
+
+
+def lateness_sql(relation: str, newest: Mapping[int, int]) -> str:
+    """Rows by the bucket of their lateness: how far they are behind the newest row that came before them.
+
+    `newest` is what the partitions had brought before the epoch. It is a map, which Spark's generated
+    code refers to, where it would contain a number.
+    """
+    pairs = ", ".join(f"{partition}, {at}L" for partition, at in sorted(newest.items()))
+    past = f"try_element_at(map({pairs}), __p)" if pairs else "CAST(NULL AS BIGINT)"
+    before = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    placed = (
+        f"(SELECT __p, __et, max(__et) OVER (PARTITION BY __p ORDER BY __order {before}) AS __before "
+        f"FROM {relation} WHERE __dead IS NULL AND __et IS NOT NULL)"
+    )
+    late = f"(SELECT coalesce(greatest(greatest(__before, {past}) - __et, 0L), 0L) AS __late FROM {placed})"
+    return f"SELECT __bucket, count(1) AS __rows FROM {buckets_sql(late, '__late')} GROUP BY __bucket"
 
 
 def table_sql(stream: Stream, relation: str) -> str:

@@ -9,7 +9,7 @@ the kernel refuses is read by Spark's reader, and the job run again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from millstream.spark.delta import (
     delta_sql,
     failure_sql,
     late_rows_sql,
+    lateness_sql,
     rows_sql,
     stats_sql,
     table_sql,
@@ -49,6 +50,8 @@ class StreamStats:
     newest: dict[int, int]
     landed: dict[int, int] = field(default_factory=dict)
     """When the last row of a partition landed; known if a view has windows on processing time."""
+    lateness: dict[int, int] = field(default_factory=dict)
+    """Rows by the bucket of their lateness, where the slack follows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class OpenEpoch:
     slice: Slice
     views: Sequence[View]
     partitions: int
+    newest: Mapping[int, int] = field(default_factory=dict)
+    """The newest event time that each partition had brought before; only where the slack follows lateness."""
     _relation: str = field(init=False)
     _careful: dict[str, str] = field(init=False, default_factory=dict)
     _kept: DataFrame | None = field(init=False, default=None)
@@ -137,7 +142,7 @@ class OpenEpoch:
         counting = next((v for v in self.views if isinstance(v, AggregateView)), None)
         on_clock = any(isinstance(v, AggregateView) and v.on_clock for v in self.views)
         needs_stats = self.partitions > 1 or counting is None or on_clock
-        if needs_stats or len(self.views) > 1:
+        if needs_stats or len(self.views) > 1 or stream.percentile is not None:
             self._keep()
         queries: list[str] = []
         for view in self.views:
@@ -147,6 +152,8 @@ class OpenEpoch:
                 queries.append(append_counts_sql(view, stream, relation))
         if needs_stats:
             queries.append(stats_sql(self._relation))
+        if stream.percentile is not None:
+            queries.append(lateness_sql(self._relation, self.newest))
         tables = iter(self._collect(queries))
         deltas: dict[str, ViewDelta] = {}
         stats: StreamStats | None = None
@@ -158,7 +165,11 @@ class OpenEpoch:
                 deltas[view.name] = _aggregate_delta(table)
                 if view is counting and not needs_stats:
                     stats = _stats_of_delta(table)
-        return stats or _stats(next(tables)), deltas
+        stats = stats or _stats(next(tables))
+        if stream.percentile is not None:
+            buckets, counts = (next_.to_pylist() for next_ in next(tables).columns)
+            stats = replace(stats, lateness=dict(zip(buckets, counts, strict=True)))
+        return stats, deltas
 
     def _collect(self, queries: list[str]) -> list[pa.Table]:
         """The results of several queries over the rows, in one job."""

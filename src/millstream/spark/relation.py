@@ -4,10 +4,10 @@ reason they are dead.
 Owns decoding. The relation has the stream's columns, `__p`, `__o`, `__pt` (the processing time at
 which it landed, NULL where the source does not know), `__et` (microseconds, NULL where the stream
 has no event time), `__dead` (NULL for a good row), `__raw` (the line of a row that could not be
-decoded) and `__bad` (false here); that of a table also `__delete` (whether the change deletes) and
-`__order` (what tells two changes of an epoch apart, the later being greater). It is a piece of SQL
-over one temporary view of the rows as they came, so that Spark analyses an epoch once, and the text
-depends on the stream alone, so that Spark's generated code is compiled once.
+decoded) and `__bad` (false here). Where it matters which of two rows of a partition came first,
+`__order` tells, the later being greater; of a table, `__delete` says whether a change deletes. It is a
+piece of SQL over one temporary view of the rows as they came, so that Spark analyses an epoch once,
+and the text depends on the stream alone, so that Spark's generated code is compiled once.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Decoder:
                 base = self._register(spark.range(start, end), "rows")
                 return self._typed(f"(SELECT {', '.join([*expressions, *place])} FROM {base})")
             case BatchSlice(frame, batch_id):
-                is_table = bool(self.stream.primary_key)
-                numbered = frame.withColumn("__line", functions.monotonically_increasing_id()) if is_table else frame
+                ordered = self.stream.is_ordered
+                numbered = frame.withColumn("__line", functions.monotonically_increasing_id()) if ordered else frame
                 base = self._register(numbered, "rows")
                 known = {name.lower() for name in frame.columns}
                 place = ["0 AS __p", f"{batch_id}L AS __o", f"{time.time_ns() // 1_000}L AS __landed", _NOW]
@@ -91,8 +91,8 @@ class Decoder:
                 for column in self.stream.schema.columns:
                     value = f"`{column.name}`" if column.name.lower() in known else "NULL"
                     given.append(f"CAST({value} AS {spark_type(column.type)}) AS `{column.name}`")
-                place += ["0L AS __block", "__line"] if is_table else []
-                return self._typed(f"(SELECT {', '.join([*given, *place])} FROM {base})", has_lines=is_table)
+                place += ["0L AS __block", "__line"] if ordered else []
+                return self._typed(f"(SELECT {', '.join([*given, *place])} FROM {base})", has_lines=ordered)
 
     def empty(self) -> str:
         """The relation without rows, for asking Spark about types."""
@@ -151,24 +151,24 @@ class Decoder:
     def _files(self, spark: SparkSession, slice_: FileSlice) -> str:
         reader = spark.read.options(**dict(slice_.options))
         paths = list(slice_.paths)
-        is_table = bool(self.stream.primary_key)
+        ordered = self.stream.is_ordered
         if slice_.format == "json":
             lines = reader.text(paths)
             rows = self._placed(lines, slice_, "CAST(value AS BINARY) AS __raw", "value")
             text = f"(SELECT * FROM {rows} WHERE trim(value) <> '')"
-            return self._lines(text, "json", options=slice_.options, has_lines=is_table)
+            return self._lines(text, "json", options=slice_.options, has_lines=ordered)
         if slice_.format == "parquet":
             rows = self._placed(reader.schema(self._ddl()).parquet(*paths), slice_, "*")
-            return self._typed(rows, has_lines=is_table)
+            return self._typed(rows, has_lines=ordered)
         reader = reader.schema(self._ddl() + ", __corrupt STRING")
         reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "__corrupt")
         malformed = "IF(__corrupt IS NOT NULL, 'malformed csv', NULL)"
         rows = self._placed(reader.csv(paths), slice_, "*")
-        return self._judge(rows, malformed, "make_valid_utf8(__corrupt)", has_lines=is_table)
+        return self._judge(rows, malformed, "make_valid_utf8(__corrupt)", has_lines=ordered)
 
     def _placed(self, rows: DataFrame, slice_: FileSlice, *columns: str) -> str:
-        """Rows of files with their place; those of a table know their file and their line, which decide."""
-        if not self.stream.primary_key:
+        """Rows of files with their place; where their order matters they know their file and their line."""
+        if not self.stream.is_ordered:
             base = self._register(rows.selectExpr(*columns, _LANDED), "rows")
             return f"(SELECT *, 0 AS __p, {slice_.first}L AS __o, __landed AS __pt FROM {base})"
         names = functions.array(*(functions.lit(path.rsplit("/", 1)[-1]) for path in slice_.paths))
@@ -252,6 +252,8 @@ class Decoder:
         if is_table:
             last = ", ".join(_LINES) if has_lines else "CAST(__p AS BIGINT), 0L"
             change = f", {is_delete} AS __delete, struct(__o, {last}) AS __order"
+        elif stream.is_ordered:
+            change = f", struct(__o, {', '.join(_LINES)}) AS __order" if has_lines else ", __o AS __order"
         return (
             f"(SELECT {columns}, __p, __o, __pt, {event_time} AS __et, {dead} AS __dead, {raw} AS __raw, "
             f"false AS __bad{change} FROM {rows})"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from contextlib import closing, contextmanager, suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,19 @@ import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
 from millstream.model.user_functions import UserFunction
+from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import VERSIONS, AggregateView, AppendView, QueryView, Stream, View, ViewPlan
 from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
 from millstream.store.changelog import changes_table, read_changes_sql
+from millstream.store.completeness import (
+    COMPLETENESS,
+    Completeness,
+    count_arrivals,
+    forget_completeness,
+    read_completeness,
+)
 from millstream.store.connection import open_database, store_error
 from millstream.store.counts import CountAggregate
 from millstream.store.deltas import has_rows
@@ -54,6 +62,7 @@ CREATE TABLE IF NOT EXISTS ms.epochs (
     rows_used BIGINT, rows_filtered BIGINT, rows_late BIGINT, rows_failed BIGINT,
     offsets VARCHAR, watermarks VARCHAR, streams VARCHAR, views VARCHAR, timings VARCHAR);
 """
+_TABLES += COMPLETENESS
 
 # How often old changelog rows and epoch records are removed, in processing time.
 _CLEAN_EVERY = 60 * 1_000_000
@@ -219,6 +228,7 @@ class DuckDBStore:
         txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.progress WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.files WHERE stream = ?", [name])
+        forget_completeness(txn, name)
         txn.execute("DELETE FROM ms.cleaned WHERE view = ?", [name])
 
     # -- progress ------------------------------------------------------------------------------
@@ -238,12 +248,11 @@ class DuckDBStore:
         rows = self.cursor().execute("SELECT name, kind, state FROM ms.progress").fetchall()
         for name, kind, text in rows:
             state = json.loads(text)
-            by_partition = {
-                key: {int(partition): value for partition, value in state[key].items()}
-                for key in ("offsets", "newest", "active_at")
-            }
+            by_partition = {key: _by_number(state[key]) for key in ("offsets", "newest", "active_at")}
+            seen = state.get("lateness")
+            lateness = Lateness(*(_by_number(seen[key]) for key in ("recent", "earlier"))) if seen else None
             loaded[name, kind] = Progress(
-                watermark=state["watermark"], clock=state.get("clock", BEGINNING), **by_partition
+                watermark=state["watermark"], clock=state.get("clock", BEGINNING), lateness=lateness, **by_partition
             )
         return loaded
 
@@ -252,7 +261,7 @@ class DuckDBStore:
             return
         txn.execute("DELETE FROM ms.progress WHERE name = ? AND kind = ?", [name, kind])
         if progress is not None:
-            txn.execute("INSERT INTO ms.progress VALUES (?, ?, ?)", [name, kind, json.dumps(asdict(progress))])
+            txn.execute("INSERT INTO ms.progress VALUES (?, ?, ?)", [name, kind, _progress_json(progress)])
 
     def files(self, stream: str) -> list[str]:
         """The files of a stream that are done, in the order they were read."""
@@ -276,6 +285,7 @@ class DuckDBStore:
                 self._commit_view(txn, view, epoch, part, view.view.name in feeding)
                 if view.view.name in feeding and _is_changed(txn, view.view.name):
                     changed.add(view.view.name)
+            count_arrivals(txn, part.views, epoch)
             for query in part.queries:
                 assert isinstance(query.view, QueryView)
                 moment = Moment(epoch, part.now, query.before, query.after)
@@ -387,6 +397,12 @@ class DuckDBStore:
         """The columns that readers see."""
         return self.query(f"SELECT * FROM {public(relation)} LIMIT 0").schema
 
+    def completeness(self, view: View) -> Completeness | None:
+        """How complete the windows of a view were when they fired; None as long as none has."""
+        progress = self.view_progress(view.name) or self.progress(view.stream) or Progress()
+        with closing(self.cursor()) as cursor:
+            return read_completeness(cursor, view, progress.watermark)
+
     def changes(self, view: str, since: int) -> pa.Table:
         """The changelog after an epoch; -1 means all that is kept.
 
@@ -401,6 +417,19 @@ class DuckDBStore:
                 hint="read the view itself and go on from the present; changelog_retain says how long changes are kept",
             )
         return self.query(read_changes_sql(view, self.columns(view).names, since))
+
+
+def _progress_json(progress: Progress) -> str:
+    # Not `asdict`, which copies one by one what may be thousands of counts.
+    state = {field.name: getattr(progress, field.name) for field in fields(progress)}
+    if progress.lateness is not None:
+        state["lateness"] = {"recent": progress.lateness.recent, "earlier": progress.lateness.earlier}
+    return json.dumps(state)
+
+
+def _by_number(values: Mapping[str, int]) -> dict[int, int]:
+    """JSON has no numbers for keys."""
+    return {int(number): value for number, value in values.items()}
 
 
 def _is_changed(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:

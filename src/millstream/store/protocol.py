@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import AppendView, QueryView, Stream, View
 
 BEGINNING = -(2**62)
@@ -29,6 +30,8 @@ class Progress:
     watermark: int = BEGINNING
     clock: int = BEGINNING
     """Up to which processing time all rows have been read: what closes windows on processing time."""
+    lateness: Lateness | None = None
+    """How late rows have been, where the slack follows that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,8 @@ class ViewPart:
     failed: int = 0
     late_rows: pa.Table | None = None
     failed_rows: pa.Table | None = None
+    arrived: pa.Table | None = None
+    """Rows by pane, late ones too, where the watermark closes the windows."""
     catching_up: Progress | None = None
     """Set while the view reads history: its own progress instead of the stream's."""
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from millstream.model.errors import MillstreamError
+from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import AggregateView, Stream, ViewPlan
 from millstream.plan.planner import plan_view
 from millstream.sql import parse_statement
@@ -230,3 +231,15 @@ def test_dropping_leaves_nothing(harness: Harness) -> None:
         .fetchall()
     )
     assert left == []
+
+
+def test_progress_is_the_same_after_reopening(tmp_path: Path) -> None:
+    store = DuckDBStore(tmp_path / "store.duckdb", "500MB")
+    store.create_stream(STREAM, "CREATE STREAM …", 0)
+    progress = Progress({0: 3, 1: 4}, {0: 9}, {0: 7, 1: 8}, 5, Lateness({0: 12, 4_000: 1}, {7: 2**40}))
+    store.commit(EpochPart(0, [StreamPart(STREAM, progress)], []))
+    assert store.progress(STREAM.name) == progress
+    store.close()
+    store = DuckDBStore(tmp_path / "store.duckdb", "500MB")
+    assert store.progress(STREAM.name) == progress
+    store.close()
