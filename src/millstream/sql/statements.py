@@ -123,6 +123,14 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebuild:
+    """`ALTER MATERIALIZED VIEW name REBUILD`."""
+
+    name: str
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Show:
     """`SHOW STREAMS | TABLES | VIEWS | SINKS | EPOCHS`."""
 
@@ -185,6 +193,7 @@ Statement = (
     | CreateTable
     | CreateView
     | Drop
+    | Rebuild
     | Show
     | ShowCreate
     | Describe

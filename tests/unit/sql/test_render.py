@@ -98,6 +98,7 @@ STATEMENTS = [
     "CREATE VIEW v AS SELECT 'it\\'s', 'back\\\\slash', 'line\\nbreak', \"dq\", X'1f', 1.5e3, 10L FROM t",
     "CREATE VIEW v AS SELECT `from`, t.`a b` FROM t",
     "DROP STREAM IF EXISTS s",
+    "ALTER MATERIALIZED VIEW `select` REBUILD",
     "DROP VIEW v",
     "DROP SINK k",
     "SHOW EPOCHS",
