@@ -20,13 +20,14 @@ from bench.machine import describe
 from bench.outcome import Section
 from bench.plan import Plan
 from bench.runner import RunFailedError
-from bench.workloads import hopping, small_epochs, tumbling
+from bench.workloads import backfill, hopping, small_epochs, tumbling
 
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS: dict[str, Callable[[Plan], list[Section]]] = {
     "W1": tumbling.measure,
     "W2": hopping.measure,
     "W3": small_epochs.measure,
+    "W4": backfill.measure,
 }
 
 
@@ -34,7 +35,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measure Millstream against native Structured Streaming on this machine.",
-        epilog="W1: tumbling windows. W2: hopping windows. W3: small epochs.",
+        epilog="W1: tumbling windows. W2: hopping windows. W3: small epochs. W4: a backfill beside live rows.",
     )
     parser.add_argument("--quick", action="store_true", help="2 M bids, one run each: figures for orientation only")
     parser.add_argument("--only", action="append", choices=list(WORKLOADS), help="one workload; may be repeated")

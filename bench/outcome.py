@@ -57,3 +57,5 @@ class Section:
     targets: list[Target] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
+    against: str = "native"
+    """What the ratio of the first target is to."""

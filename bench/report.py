@@ -124,4 +124,4 @@ def _panel(axis: Any, section: Section) -> None:
     axis.set_xticks([])
     axis.spines[["right", "bottom"]].set_visible(False)
     ratio = section.targets[0].value
-    axis.set_title(f"{section.title}: {ratio:.2f} x native", loc="left", fontsize=9, fontweight="bold")
+    axis.set_title(f"{section.title}: {ratio:.2f} x {section.against}", loc="left", fontsize=9, fontweight="bold")

@@ -150,7 +150,7 @@ def test_history_that_takes_several_epochs(connect: Connect) -> None:
     db.insert("s", rows(0, 25_000))
     db.drain()
     db.sql(COUNTS)
-    db.loop.run()
+    assert db.history.step()
     partly = sum(row["n"] for row in db.query("SELECT n FROM counts").rows())
     assert 0 < partly < 25_000
     db = reopen(connect, db, settings=settings)

@@ -59,6 +59,15 @@ def run(
     pipeline: Annotated[Path, typer.Argument(metavar="PIPELINE.sql", help="A script of streams, tables and views.")],
     data: Data = DEFAULT_DATA,
     once: Annotated[bool, typer.Option("--once", help="Process what is there, print the views, leave.")] = False,
+    start_from: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="START",
+            help="Where streams begin that were not read yet: earliest, latest, an instant, or stream:0=100,1=250. "
+            "May be repeated.",
+        ),
+    ] = None,
     format: Output = Format.TABLE,
 ) -> None:
     """Run a pipeline until Ctrl-C, or once.
@@ -68,7 +77,7 @@ def run(
     """
     from millstream.cli.run import run_pipeline
 
-    run_pipeline(pipeline, data, once=once, format=format)
+    run_pipeline(pipeline, data, once=once, format=format, start_from=start_from or ())
 
 
 @app.command()

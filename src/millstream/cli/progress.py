@@ -33,6 +33,8 @@ class Progress:
     epoch: int
     rows: int
     streams: tuple[StreamProgress, ...]
+    building: tuple[tuple[str, str], ...] = ()
+    """(view, what it is doing) of views that read history or are rebuilt."""
 
     @property
     def waiting(self) -> int:
@@ -47,7 +49,9 @@ class Progress:
 def progress_of(db: Database) -> Progress:
     streams = tuple(_stream(db, entry) for entry in db.catalog.streams())
     counted = db.store.query("SELECT coalesce(sum(rows_in), 0)::BIGINT AS n FROM ms.epochs")
-    return Progress(db.store.last_epoch(), counted.column("n")[0].as_py(), streams)
+    states = [(view.name, db.history.state(view)) for view in db.catalog.views()]
+    building = tuple((name, state) for name, state in states if state != "live")
+    return Progress(db.store.last_epoch(), counted.column("n")[0].as_py(), streams, building)
 
 
 def rows_waiting(db: Database, entry: StreamEntry) -> int | None:
@@ -57,7 +61,7 @@ def rows_waiting(db: Database, entry: StreamEntry) -> int | None:
     topic = db.log.topic(entry.options.topic or entry.name)
     done = db.store.progress(entry.name)
     read = done.offsets if done is not None else {}
-    starts = topic.start_offsets()
+    starts = entry.source.start() if entry.source is not None else topic.start_offsets()
     return sum(max(0, end - max(read.get(p, 0), starts[p])) for p, end in topic.end_offsets().items())
 
 
@@ -74,10 +78,11 @@ def _stream(db: Database, entry: StreamEntry) -> StreamProgress:
 
 
 def progress_line(progress: Progress) -> str:
-    """Epoch, rows, and for every stream with event time its watermark and lag."""
+    """Epoch, rows, for every stream with event time its watermark and lag, and what views are being built."""
     parts = [f"epoch {progress.epoch:,}", f"{progress.rows:,} rows"]
     parts += [f"{s.name} watermark {instant(s.watermark)}" for s in progress.streams if s.watermark is not None]
     parts.append(f"lag {progress.waiting:,} rows")
+    parts += [f"{name} {state}" for name, state in progress.building]
     return " · ".join(parts)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.live import Live
@@ -21,6 +22,7 @@ from millstream.cli.progress import progress_line, progress_of
 from millstream.cli.script import Create, carry_out, is_unchanged, kind_of, reads_views
 from millstream.cli.session import opened, read_text, wait_for_spark
 from millstream.cli.show import show_result
+from millstream.cli.starts import place_streams, read_starts
 from millstream.engine.database import Database
 from millstream.engine.result import Result
 from millstream.engine.subscription import Subscription
@@ -34,7 +36,7 @@ _LOOK_SECONDS = 0.25
 _LINE_SECONDS = 2.0
 
 
-def run_pipeline(file: Path, data: Path, *, once: bool, format: Format) -> None:
+def run_pipeline(file: Path, data: Path, *, once: bool, format: Format, start_from: Sequence[str] = ()) -> None:
     text = read_text(file)
     statements = parse_script(text, str(file))
     for statement in statements:
@@ -45,8 +47,9 @@ def run_pipeline(file: Path, data: Path, *, once: bool, format: Format) -> None:
                 hint=f"watch them with 'millstream tail {statement.name}'",
                 position=statement.position,
             )
+    starts = read_starts(start_from)
     with opened(data) as db:
-        for statement in statements:
+        for statement in place_streams(db, statements, starts):
             _carry_out(db, statement, text, str(file), drain=once, format=format)
         wait_for_spark(db)
         if once:

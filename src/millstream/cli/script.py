@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 from millstream.cli.progress import progress_of
 from millstream.cli.show import count
-from millstream.engine.catalog import Entry, StreamEntry
+from millstream.engine.catalog import Entry, StreamEntry, ViewEntry
 from millstream.engine.database import Database
+from millstream.engine.definitions import as_said
 from millstream.engine.result import Result
 from millstream.engine.statements import Statements
 from millstream.engine.subscription import Subscription
@@ -27,6 +28,7 @@ from millstream.sql.statements import (
     Delete,
     Drop,
     Insert,
+    Rebuild,
     Select,
     Statement,
     Subscribe,
@@ -52,6 +54,9 @@ def carry_out(db: Database, statement: Statement, text: str, source: str) -> Out
             if existed and statement.if_not_exists:
                 return Outcome(f"{kind_of(statement)} {statement.name} exists already")
             return Outcome(f"{'replaced' if existed else 'created'} {kind_of(statement)} {statement.name}")
+        case Rebuild():
+            Statements(db).run(statement, text, source)
+            return Outcome(f"rebuilding view {statement.name}")
         case Drop():
             existed = db.catalog.find(statement.name) is not None
             Statements(db).run(statement, text, source)
@@ -90,12 +95,8 @@ def reads_views(statement: Statement) -> bool:
 
 def catch_up(db: Database) -> None:
     """Process what has arrived, unless it is known that nothing waits: then Spark is not needed."""
-    if db.catalog.streams() and not (progress_of(db).is_caught_up and _no_view_is_behind(db)):
+    if db.catalog.streams() and not (progress_of(db).is_caught_up and db.history.is_done()):
         db.drain()
-
-
-def _no_view_is_behind(db: Database) -> bool:
-    return all(db.store.view_progress(view.name) is None for view in db.catalog.views())
 
 
 def _end(db: Database, name: str) -> int:
@@ -110,13 +111,11 @@ def _text(create: Create) -> str:
 
 
 def _existing_text(entry: Entry, create: Create) -> str:
-    existing: Create = entry.statement
-    if isinstance(existing, CreateStream | CreateTable) and not isinstance(create, CreateView):
-        said = dict(create.options)
-        if said.get("source") == "datagen" and "start" not in said:
-            # The engine notes when a generator was made; the script did not say it.
-            existing = replace(existing, options=tuple(o for o in existing.options if o[0] != "start"))
-    return _text(existing)
+    if isinstance(entry, StreamEntry) and not isinstance(create, CreateView):
+        return _text(as_said(entry, create))
+    if isinstance(entry, ViewEntry) and entry.successor is not None:
+        return _text(entry.successor.statement)
+    return _text(entry.statement)
 
 
 def _differs(entry: Entry, create: Create) -> MillstreamError:

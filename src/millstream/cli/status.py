@@ -61,8 +61,7 @@ def _streams(db: Database, progress: Progress) -> Table:
 def _views(db: Database) -> Table:
     table = _table("view", "rows", "state")
     for view in db.catalog.views():
-        behind = db.store.view_progress(view.name) is not None
-        table.add_row(view.name, f"{_rows(db, view.name):,}", "reading history" if behind else "live")
+        table.add_row(view.name, f"{_rows(db, view.name):,}", db.history.state(view))
     return table
 
 

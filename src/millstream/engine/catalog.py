@@ -6,13 +6,16 @@ Spark; reading a view never does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+
+from sqlglot import exp
 
 from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import check_name
 from millstream.plan.nodes import Stream, ViewPlan
 from millstream.sources import Source, StreamOptions
+from millstream.sql import read_window_call
 from millstream.sql.statements import CreateStream, CreateTable, CreateView
 
 LETTERS = ("__late", "__dead")
@@ -38,9 +41,44 @@ class StreamEntry:
 
 
 @dataclass(slots=True)
+class Successor:
+    """A view that is being built to take the place of another.
+
+    Its parts are built under names of their own, except those that the old view has already.
+    """
+
+    statement: CreateView
+    """As it will be: under the name of the view."""
+    make: Callable[[], tuple[ViewPlan, tuple[str, ...]]]
+    changes_columns: bool = False
+    _made: tuple[ViewPlan, tuple[str, ...]] | None = None
+
+    @property
+    def parts(self) -> ViewPlan:
+        """What is built, under its own names. Made when it is first needed, like the plan of a view."""
+        return self._plan()[0]
+
+    @property
+    def built(self) -> tuple[str, ...]:
+        """What every part of the plan is called until the swap, the old view's own parts included."""
+        return self._plan()[1]
+
+    @property
+    def made(self) -> ViewPlan | None:
+        """What is built, if it is known already."""
+        return self._made[0] if self._made is not None else None
+
+    def _plan(self) -> tuple[ViewPlan, tuple[str, ...]]:
+        if self._made is None:
+            self._made = self.make()
+        return self._made
+
+
+@dataclass(slots=True)
 class ViewEntry:
     statement: CreateView
     plan: ViewPlan | None = field(default=None)
+    successor: Successor | None = field(default=None)
 
     @property
     def name(self) -> str:
@@ -56,6 +94,24 @@ class Catalog:
 
     def add(self, entry: Entry) -> None:
         self._entries[entry.name.lower()] = entry
+
+    def arrange(self) -> None:
+        """Put views in an order in which what they read comes first; otherwise as they were made."""
+        order: dict[str, Entry] = {}
+
+        def place(key: str, entry: Entry) -> None:
+            if key in order or key in begun:
+                return
+            begun.add(key)
+            for name in read_names(entry.statement.query) if isinstance(entry, ViewEntry) else ():
+                if name in self._entries:
+                    place(name, self._entries[name])
+            order[key] = entry
+
+        begun: set[str] = set()
+        for key, entry in self._entries.items():
+            place(key, entry)
+        self._entries = order
 
     def remove(self, name: str) -> None:
         del self._entries[name.lower()]
@@ -121,3 +177,12 @@ class Catalog:
             hint=did_you_mean(name, (k.lower() for k in known)),
             position=position,
         )
+
+
+def read_names(query: exp.Query) -> list[str]:
+    """The relations that a query names, in lower case."""
+    names = []
+    for table in query.find_all(exp.Table):
+        call = read_window_call(table, "", "<catalog>")
+        names.append((call.source if call is not None else table.name).lower())
+    return names

@@ -26,17 +26,19 @@ from pyspark.sql import SparkSession
 
 from millstream.builder.origins import connected, connected_view
 from millstream.builder.relations import Relation, View
-from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
+from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry, read_names
 from millstream.engine.definitions import Definitions
 from millstream.engine.epochs import EpochLoop
 from millstream.engine.functions import Functions
 from millstream.engine.history import History
 from millstream.engine.reads import GENERATIONS, Reader
+from millstream.engine.replacing import Replacing
 from millstream.engine.result import Result
 from millstream.engine.rows import Rows, to_table
 from millstream.engine.statements import Statements
 from millstream.engine.subscription import Subscription
 from millstream.engine.tables import find_table, tombstones
+from millstream.engine.turns import Turns
 from millstream.log import Log
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings, SparkSettings
@@ -50,9 +52,6 @@ from millstream.store.duckdb_store import DuckDBStore
 from millstream.store.protocol import Progress
 
 _MAINTAIN_SECONDS = 60.0
-# How much of the past a background slice holds: little enough that live epochs hardly wait for it.
-_PAST_ROWS = 200_000
-
 
 _OPEN: WeakSet[Database] = WeakSet()
 
@@ -89,6 +88,7 @@ class Database:
         self._start_spark = partial(start_spark, self._spark_settings, self._directory / "spark" / "logs")
         self._spark: Future[SparkSession] | None = None
         self._own_session: SparkSession | None = None
+        self._beside_session: SparkSession | None = None
         self._wake = threading.Condition()
         self._dirty = False
         self._thread: threading.Thread | None = None
@@ -122,15 +122,17 @@ class Database:
                 self._clock,
                 self._settings,
                 self._definitions.plan,
-                threading.RLock(),
+                Turns(),
                 threading.Condition(),
                 Reader(self._session, self._functions.prepare),
             )
             undo.callback(self._loop.reader.close)
-            self._history = History(
-                self._loop, Reader(self._session, self._functions.prepare, first_generation=GENERATIONS)
-            )
-            undo.callback(self._history.reader.close)
+            self._replacing = Replacing(self._definitions, self._catalog, self._store)
+            past = Reader(self._session, self._functions.prepare, first_generation=GENERATIONS)
+            undo.callback(past.close)
+            beside = Reader(self._session_beside, self._functions.prepare)
+            undo.callback(beside.close)
+            self._history = History(self._loop, self._replacing, past, beside)
             self._statements = Statements(self)
             self._log.on_append(self._on_append)
             undo.callback(self._close_sources)
@@ -140,9 +142,11 @@ class Database:
         _OPEN.add(self)
 
     def _restore(self) -> None:
-        for _, _, text in self._store.statements():
+        for _, kind, text in self._store.statements():
             (statement,) = parse_script(text)
             match statement:
+                case CreateView() if kind == "successor":
+                    self._replacing.restore(statement)
                 case CreateStream():
                     self._catalog.add(self._definitions.open_stream(statement))
                 case CreateTable():
@@ -153,6 +157,7 @@ class Database:
                     self._functions.restore(statement)
                 case _:
                     raise MillstreamError("STORE_FAILED", f"the catalog holds an unknown statement: {text}")
+        self._catalog.arrange()
 
     def _session(self) -> SparkSession:
         if self._own_session is None:
@@ -161,6 +166,15 @@ class Database:
             self._own_session = new_session(self._spark.result(), self._spark_settings)
         self._functions.prepare(self._own_session)
         return self._own_session
+
+    def _session_beside(self) -> SparkSession:
+        """A session whose jobs leave a core to those of live epochs."""
+        if self._beside_session is None:
+            assert self._spark is not None
+            running = self._spark.result()
+            cores = max(1, running.sparkContext.defaultParallelism - 1)
+            self._beside_session = new_session(running, self._spark_settings, parallelism=cores)
+        return self._beside_session
 
     # -- statements and queries ----------------------------------------------------------------
 
@@ -310,15 +324,33 @@ class Database:
                 self._definitions.streaming_source(entry).run_available(
                     self._session(), partial(self._loop.run_batch, entry)
                 )
-        if self._thread is None:
+        if self._past is None or not self._past.is_alive():
             while self._history.step():
                 pass
+        else:
+            self._await_history(self._past)
         # Rows that arrive meanwhile are for the next call, or this one might never end.
         until = self._loop.ends()
         while self._loop.run(until) is not None:
             pass
         self._maintain()
         return self._store.last_epoch()
+
+    def _await_history(self, thread: threading.Thread) -> None:
+        """Wait until the background has read the past for all views."""
+        while not self._history.is_done() and thread.is_alive():
+            with self._loop.committed:
+                self._loop.committed.wait(0.2)
+        self._raise_failure()
+
+    def settle(self, create: CreateView) -> None:
+        """Put views in place first that are about to have other columns, if a new view reads them and nothing runs."""
+        if self._past is not None:
+            return
+        for name in read_names(create.query):
+            entry = self._catalog.find(name)
+            while isinstance(entry, ViewEntry) and entry.successor is not None and self._history.step():
+                pass
 
     def start(self) -> None:
         """Process continuously, in the background."""
@@ -354,7 +386,7 @@ class Database:
         me = threading.current_thread()
         while self._past is me:
             try:
-                worked = self._history.step(_PAST_ROWS)
+                worked = self._history.step(beside=True)
             except MillstreamError as error:
                 self._failure = error
                 return
@@ -434,8 +466,8 @@ class Database:
     def _unread_from(self, entry: StreamEntry, start: Mapping[int, int]) -> dict[int, int]:
         """From where on the rows of a stream are still needed, by the stream itself or a view that catches up."""
         readers = [self._store.progress(entry.name) or Progress(offsets=start)]
-        for view in self._catalog.views():
-            for part in self._definitions.plan(view).on_spark:
+        for plan in self._loop.plans():
+            for part in plan.on_spark:
                 behind = self._store.view_progress(part.name)
                 if behind is not None and part.stream == entry.name:
                     readers.append(behind)
@@ -505,6 +537,10 @@ class Database:
     @property
     def loop(self) -> EpochLoop:
         return self._loop
+
+    @property
+    def replacing(self) -> Replacing:
+        return self._replacing
 
     @property
     def history(self) -> History:

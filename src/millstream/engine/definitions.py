@@ -32,12 +32,15 @@ from millstream.sources import (
     FilesSource,
     LogOptions,
     LogSource,
+    ReplayedOptions,
     SocketOptions,
     SocketSource,
     Source,
     SparkOptions,
     StreamOptions,
     TableOptions,
+    read_start,
+    write_offsets,
 )
 from millstream.spark.epoch import delta_schema, expression_types
 from millstream.spark.streaming import StreamingSource
@@ -65,11 +68,43 @@ class Definitions:
         if self._exists(create):
             return False
         self.catalog.check_free(create.name, create.position)
-        create = replace(create, options=self._started(create))
-        entry = self.open_stream(create)
-        self.store.create_stream(entry.stream, render(create), self.clock.now())
+        entry, skipped = self._placed(self.open_stream(replace(create, options=self._started(create))))
+        self.store.create_stream(entry.stream, render(entry.statement), self.clock.now(), skipped)
         self.catalog.add(entry)
         return True
+
+    def begin_at(self, entry: StreamEntry, start: str) -> None:
+        """Let a stream that nothing was read of begin elsewhere."""
+        said = tuple(o for o in entry.statement.options if o[0].lower() not in ("start", "start_offsets"))
+        statement = replace(entry.statement, options=(*said, ("start", start)))
+        if entry.source is not None:
+            entry.source.close()
+        self.store.change_stream(entry.name, render(statement))
+        entry, skipped = self._placed(self._open(statement))
+        self.store.change_stream(entry.name, render(entry.statement), skipped)
+        self.catalog.add(entry)
+
+    def _open(self, create: CreateStream | CreateTable) -> StreamEntry:
+        return self.open_table(create) if isinstance(create, CreateTable) else self.open_stream(create)
+
+    def _placed(self, entry: StreamEntry) -> tuple[StreamEntry, list[str]]:
+        """A new stream with its start noted as offsets, and the files that it leaves out."""
+        options, source = entry.options, entry.source
+        if not isinstance(options, ReplayedOptions) or options.start_offsets is not None:
+            return entry, []
+        start = read_start(options.start)
+        if start.word == "earliest" or not isinstance(source, LogSource | SocketSource | FilesSource):
+            return entry, []
+        try:
+            offsets = source.place(start)
+        finally:
+            source.close()
+        noted = ("start_offsets", write_offsets(offsets))
+        skipped = source.first(offsets[0]) if isinstance(source, FilesSource) else []
+        entry = self._open(replace(entry.statement, options=(*entry.statement.options, noted)))
+        if isinstance(options, FilesOptions) and isinstance(entry.options, FilesOptions):
+            entry.source = FilesSource(entry.options, skipped)
+        return entry, skipped
 
     def _started(self, create: CreateStream | CreateTable) -> tuple[tuple[str, str], ...]:
         """The options of a statement, with the beginning of generated rows: they must stay what they are."""
@@ -171,9 +206,8 @@ class Definitions:
         if self._exists(create):
             return False
         self.catalog.check_free(create.name, create.position)
-        create = replace(create, options=self._started(create))
-        entry = self.open_table(create)
-        self.store.create_table(entry.stream, render(create), self.clock.now())
+        entry, skipped = self._placed(self.open_table(replace(create, options=self._started(create))))
+        self.store.create_table(entry.stream, render(entry.statement), self.clock.now(), skipped)
         self.catalog.add(entry)
         return True
 
@@ -193,7 +227,7 @@ class Definitions:
         if create.if_not_exists:
             return True
         if create.or_replace and not isinstance(create, CreateView):
-            same = replace(create, or_replace=False) == replace(entry.statement, or_replace=False)
+            same = not isinstance(entry, ViewEntry) and as_said(entry, create) == replace(create, or_replace=False)
             if same:
                 return True
             self.drop(Drop("table" if isinstance(create, CreateTable) else "stream", create.name))
@@ -202,35 +236,28 @@ class Definitions:
     # -- views ---------------------------------------------------------------------------------
 
     def create_view(self, create: CreateView) -> bool:
-        existing = self.catalog.find(create.name)
-        replacing = create.or_replace and isinstance(existing, ViewEntry)
-        if not replacing:
-            if self._exists(create):
-                return False
-            self.catalog.check_free(create.name, create.position)
+        """Create a view; False if it was there and that is fine. To replace one is `Replacing`'s."""
+        if self._exists(create):
+            return False
+        self.catalog.check_free(create.name, create.position)
         entry = ViewEntry(create)
-        plan = self.plan(entry)
-        if replacing:
-            self._check_unread(create.name, create.position)
         options = ViewOptions.read(dict(create.options), create.position)
+        self.create_parts(self.plan(entry), create, backfill=options.backfill)
+        self.catalog.add(entry)
+        return True
+
+    def create_parts(self, plan: ViewPlan, create: CreateView, *, backfill: bool, kind: str = "view") -> None:
+        """Create the parts of a view in the store, those over streams with a past at its beginning."""
         schemas: dict[str, pa.Schema] = {}
         history: dict[str, Progress] = {}
         for part in plan.on_spark:
             stream = self.catalog.stream(part.stream)
             schemas[part.name] = delta_schema(self.spark(), stream.stream, part)
-            past = self._history(stream) if options.backfill else None
+            past = self._history(stream) if backfill else None
             if past is not None:
                 history[part.name] = past
-        self.store.create_view(
-            plan,
-            schemas,
-            render(replace(create, or_replace=False)),
-            self.clock.now(),
-            history,
-            replace=self.plan(existing) if replacing and isinstance(existing, ViewEntry) else None,
-        )
-        self.catalog.add(entry)
-        return True
+        statement = render(replace(create, or_replace=False))
+        self.store.create_view(plan, schemas, statement, self.clock.now(), history, kind=kind)
 
     def _history(self, entry: StreamEntry) -> Progress | None:
         """Where a new view begins to read, if the stream has a past that can be read."""
@@ -246,6 +273,14 @@ class Definitions:
         if entry.plan is None:
             entry.plan = self.plan_statement(entry.statement)
         return entry.plan
+
+    def plan_over(self, create: CreateView, relation: Relation) -> ViewPlan:
+        """The plan of a view if one of the relations that it reads were another."""
+
+        def find(name: str) -> Relation | None:
+            return relation if name.lower() == relation.name.lower() else self._relation(name)
+
+        return plan_query(replace(create, query=create.query.copy()), find, self._types)
 
     def plan_statement(self, create: CreateView) -> ViewPlan:
         text = create.position.text if create.position else ""
@@ -297,7 +332,10 @@ class Definitions:
         self._check_unread(entry.name, drop.position)
         if isinstance(entry, StreamEntry) and entry.source is not None:
             entry.source.close()
-        parts = [part.name for part in self.plan(entry).parts] if isinstance(entry, ViewEntry) else [entry.name]
+        parts = [entry.name]
+        if isinstance(entry, ViewEntry):
+            plans = [self.plan(entry), *([entry.successor.parts] if entry.successor is not None else ())]
+            parts = [part.name for plan in plans for part in plan.parts]
         self.store.drop(*parts)
         self.catalog.remove(entry.name)
         if isinstance(entry, StreamEntry) and isinstance(entry.options, LogOptions):
@@ -306,7 +344,11 @@ class Definitions:
 
     def _check_unread(self, name: str, position: Position | None) -> None:
         """Refuse to take away what a view reads."""
-        readers = [v.name for v in self.catalog.views() if name in self.plan(v).reads()]
+        readers = [
+            v.name
+            for v in self.catalog.views()
+            if name in self.plan(v).reads() or (v.successor is not None and name in v.successor.parts.reads())
+        ]
         if readers:
             raise MillstreamError(
                 "IN_USE",
@@ -320,6 +362,14 @@ class Definitions:
         used = {(e.options.topic or e.name) for e in self.catalog.streams() if isinstance(e.options, LogOptions)}
         if topic not in used and topic in self.log.topics():
             self.log.drop_topic(topic)
+
+
+def as_said(entry: StreamEntry, create: CreateStream | CreateTable) -> CreateStream | CreateTable:
+    """The definition of a stream without what the engine noted, or the command line said, and `create` does not say."""
+    said = {name.lower() for name, _ in create.options}
+    added = {"start", "start_offsets"} - said
+    options = tuple(option for option in entry.statement.options if option[0].lower() not in added)
+    return replace(entry.statement, options=options, or_replace=False, if_not_exists=False)
 
 
 def _kind(entry: Entry) -> str:

@@ -8,12 +8,14 @@ with the results. Nothing is recorded when nothing happened.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
 from millstream.engine.judging import judge
 from millstream.engine.reads import Following, Job, Read, Reader
+from millstream.engine.turns import Turns
 from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock
 from millstream.plan.lateness import Lateness, slack_of
@@ -38,11 +40,13 @@ class EpochLoop:
     clock: Clock
     settings: EngineSettings
     plan: Callable[[ViewEntry], ViewPlan]
-    lock: threading.RLock
+    lock: Turns
     committed: threading.Condition
     """Notified after every commit."""
     reader: Reader
     next_due_at: int | None = None
+    seconds: float = 0.0
+    """How long the last epoch over live rows took."""
     _knows_timers: bool = False
 
     def ends(self) -> dict[str, Offsets]:
@@ -96,7 +100,10 @@ class EpochLoop:
         )
 
     def plans(self) -> list[ViewPlan]:
-        return [self.plan(view) for view in self.catalog.views()]
+        """All views, then those that are being built to take the place of others."""
+        views = self.catalog.views()
+        successors = [view.successor.parts for view in views if view.successor is not None]
+        return [self.plan(view) for view in views] + successors
 
     def plans_of(self, entry: StreamEntry) -> tuple[View, ...]:
         """The parts that live on a stream: those that still read its past are elsewhere."""
@@ -115,6 +122,7 @@ class EpochLoop:
     def _run(self, jobs: tuple[Job, ...], following: Following | None) -> int | None:
         """Read jobs, judge, commit. Meanwhile Spark begins with what comes next, if there is a backlog."""
         reads: list[Read] = []
+        began = time.perf_counter()
         try:
             reads = self.reader.read(jobs) if jobs else []
             now = self.clock.now()
@@ -133,7 +141,9 @@ class EpochLoop:
             epoch.take_idle({job.entry.name for job in jobs}, timer_due)
             if not epoch.streams and not epoch.views:
                 return None
-            return self.commit(epoch.part({"spark_ms": sum(read.seconds for read in reads) * 1000}))
+            number = self.commit(epoch.part({"spark_ms": sum(read.seconds for read in reads) * 1000}))
+            self.seconds = time.perf_counter() - began
+            return number
         except BaseException:
             self.reader.discard()
             raise
@@ -145,8 +155,11 @@ class EpochLoop:
         moved = self.advance(entry, self.progress(entry), read.stats, now)
         return replace(moved, offsets=dict(read.job.cut.offsets), clock=clock_after(read, moved.clock))
 
-    def commit(self, part: EpochPart) -> int:
+    def commit(self, part: EpochPart, noted: Callable[[], None] | None = None) -> int:
+        """Commit an epoch; `noted` is what must be known before anybody looks at it."""
         epoch = self.store.commit(part)
+        if noted is not None:
+            noted()
         self._read_timers()
         with self.committed:
             self.committed.notify_all()

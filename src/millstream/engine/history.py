@@ -1,22 +1,34 @@
-"""The past, read for views that are younger than their streams.
+"""The past, read for views that are younger than their streams, and views that are built anew put in place.
 
 A new view reads what its streams retain in slices of its own, while the others go on: Spark reads a
-slice outside of the epoch loop's lock, and only the commit takes a turn. The last slice, after
-which the view is where its stream is, is read under the lock, so nothing is missed or counted twice.
-Of several streams, the one whose event time is the furthest behind is read first, so that a join
-over the past keeps no more than one over live rows.
+slice outside of the epoch loop's lock, and only the commit takes a turn. When little is left, the
+last slice, after which the view is where its stream is, is read under the lock, so nothing is missed or
+counted twice. Of several streams, the one whose event time is the furthest behind is read first, so
+that a join over the past keeps no more than one over live rows.
+
+Beside live epochs, slices are as large as can be committed in a small part of the time that such an
+epoch takes, and Spark reads them with all cores but one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from millstream.engine.catalog import StreamEntry
+from millstream.engine.catalog import StreamEntry, ViewEntry, read_names
 from millstream.engine.epochs import Epoch, EpochLoop, clock_after, newest_before
 from millstream.engine.judging import judge
 from millstream.engine.reads import Job, Read, Reader
+from millstream.engine.replacing import SUCCESSOR, Replacing
 from millstream.plan.nodes import View, ViewPlan
+from millstream.plan.slices import RowsSlice
 from millstream.store.protocol import Progress, StreamPart, ViewPart
+
+# How long a slice of the past may keep live epochs waiting when it is committed, if these are quick themselves.
+_TURN_SECONDS = 0.05
+_FIRST_ROWS = 50_000
+_LEAST_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,24 +44,34 @@ class Behind:
 @dataclass(slots=True)
 class History:
     loop: EpochLoop
+    replacing: Replacing
     reader: Reader
+    beside: Reader
+    """Reads while live epochs run."""
+    _rows: int = field(init=False, default=_FIRST_ROWS)
+    """How many rows a slice has that is read beside live epochs."""
+    _left: int | None = field(init=False, default=None)
+    """How much the last slice had that was read up to where the stream was then."""
 
-    def step(self, max_rows: int | None = None) -> bool:
-        """Read one slice for one view; False when no view has anything to catch up with."""
+    def step(self, *, beside: bool = False) -> bool:
+        """Read one slice for one view, or put one in place that was built anew; False when there is nothing to do."""
         loop = self.loop
         with loop.lock:
+            if self._swap_one():
+                return True
             behind = self._next()
             if behind is None:
                 return False
             live = loop.progress(behind.entry)
-            job = self._job(behind, live, max_rows or loop.settings.max_epoch_rows)
+            most = loop.settings.max_epoch_rows
+            job = self._job(behind, live, min(self._rows, most) if beside else most)
             if job is None:
                 self._join(behind, live)
                 return True
-            if _reaches(job.cut.offsets, live):
+            if self._is_last(job, live):
                 self._read_and_commit(behind, job)
                 return True
-        (read,) = self.reader.read((job,))
+        (read,) = (self.beside if beside else self.reader).read((job,))
         try:
             with loop.lock:
                 # Meanwhile the view may be gone, or another one.
@@ -59,21 +81,48 @@ class History:
             read.opened.close()
         return True
 
-    def remaining(self, name: str) -> float | None:
-        """The share of the past that a view has still to read; None when it has read all."""
-        for plan in self.loop.plans():
-            if plan.view.name == name:
-                shares = [self._share(part) for part in plan.on_spark]
-                return max((share for share in shares if share is not None), default=None)
-        return None
+    def is_done(self) -> bool:
+        """Whether no view reads history or waits to be put in place. Asks nothing of Spark."""
+        return not self.loop.store.views_behind() and not any(
+            view.successor is not None for view in self.loop.catalog.views()
+        )
 
-    def _share(self, part: View) -> float | None:
-        behind = self.loop.store.view_progress(part.name)
-        if behind is None:
-            return None
-        live = self.loop.progress(self.loop.catalog.stream(part.stream))
-        total = sum(live.offsets.values())
-        return 1 - sum(behind.offsets.values()) / total if total else 0.0
+    # -- how far it is -------------------------------------------------------------------------
+
+    def state(self, entry: ViewEntry) -> str:
+        """What a view is doing, in words. Asks nothing of Spark."""
+        if entry.successor is not None:
+            plan = entry.plan and entry.successor.made
+            return f"rebuilding{self._done(entry, entry.name + SUCCESSOR, plan)}"
+        if self._parts_behind(entry.name):
+            return f"reading history{self._done(entry, entry.name, entry.plan)}"
+        return "live"
+
+    def _parts_behind(self, name: str) -> dict[str, Progress]:
+        behind = self.loop.store.views_behind()
+        return {part: at for part, at in behind.items() if part == name or part.startswith(f"{name}$")}
+
+    def _done(self, entry: ViewEntry, name: str, plan: ViewPlan | None) -> str:
+        """The share of the past that is read: of the part that is the furthest behind."""
+        streams = {part.name: part.stream for part in plan.on_spark} if plan is not None else {}
+        read = [self.loop.catalog.find(each) for each in read_names(entry.statement.query)]
+        only = {each.name for each in read if isinstance(each, StreamEntry) and not each.is_table}
+        shares = []
+        for part, progress in self._parts_behind(name).items():
+            stream = streams.get(part) or (next(iter(only)) if len(only) == 1 else None)
+            if stream is None:
+                return ""
+            shares.append(self._share(self.loop.catalog.stream(stream), progress))
+        return f", {min(shares, default=1.0) * 100:.0f} % done"
+
+    def _share(self, entry: StreamEntry, progress: Progress) -> float:
+        live = self.loop.progress(entry).offsets
+        start = entry.source.start() if entry.source is not None else {}
+        total = sum(max(0, end - start.get(p, 0)) for p, end in live.items())
+        done = sum(max(0, min(progress.offsets.get(p, 0), end) - start.get(p, 0)) for p, end in live.items())
+        return done / total if total else 1.0
+
+    # -- reading -------------------------------------------------------------------------------
 
     def _next(self) -> Behind | None:
         for plan in self.loop.plans():
@@ -107,6 +156,16 @@ class History:
         newest = newest_before(behind.entry, behind.progress)
         return Job(behind.entry, behind.progress.offsets, cut, behind.parts, self.loop.clock.now(), newest)
 
+    def _is_last(self, job: Job, live: Progress) -> bool:
+        """Whether to read a slice under the lock: it reaches the present, and is small or will not get smaller."""
+        if not _reaches(job.cut.offsets, live):
+            self._left = None
+            return False
+        left = sum(end - job.start.get(partition, 0) for partition, end in job.cut.offsets.items())
+        last = isinstance(job.cut.slice, RowsSlice) or (self._left is not None and left >= self._left)
+        self._left = None if last else left
+        return last
+
     def _join(self, behind: Behind, live: Progress) -> None:
         """There is nothing left to read: the view is where its stream is."""
         epoch = self._epoch(behind, _at_least(live, behind.progress))
@@ -122,6 +181,7 @@ class History:
             read.opened.close()
 
     def _commit(self, behind: Behind, read: Read) -> None:
+        began = time.perf_counter()
         loop, entry = self.loop, behind.entry
         live = loop.progress(entry)
         now = loop.clock.now()
@@ -138,14 +198,47 @@ class History:
             judged = judge(read, part, *epoch.marks_of(part))
             epoch.views.append(replace(judged, catching_up=None if done else moved))
         loop.commit(epoch.part({"spark_ms": read.seconds * 1000}))
+        self._pace(time.perf_counter() - began)
+
+    def _pace(self, seconds: float) -> None:
+        """Larger slices while commits are quick, smaller ones when they are not."""
+        turn = max(_TURN_SECONDS, self.loop.seconds / 4)
+        if seconds > 2 * turn:
+            self._rows = max(_LEAST_ROWS, self._rows // 2)
+        elif seconds < turn:
+            self._rows = min(self.loop.settings.max_epoch_rows, self._rows * 2)
 
     def _epoch(self, behind: Behind, moved: Progress) -> Epoch:
-        epoch = Epoch(self.loop, self.loop.clock.now())
-        for entry in self.loop.catalog.streams():
-            epoch.move(entry, self.loop.progress(entry))
+        epoch = self._standing()
         for part in behind.parts:
             epoch.behind[part.name] = (behind.progress, moved)
         return epoch
+
+    def _standing(self) -> Epoch:
+        """An epoch in which no stream moves."""
+        epoch = Epoch(self.loop, self.loop.clock.now())
+        for entry in self.loop.catalog.streams():
+            epoch.move(entry, self.loop.progress(entry))
+        return epoch
+
+    # -- swapping ------------------------------------------------------------------------------
+
+    def _swap_one(self) -> bool:
+        """Put a view in place that is where its streams are, in an epoch of its own."""
+        for entry in self.loop.catalog.views():
+            if self.replacing.is_ready(entry):
+                self.swap(entry)
+                return True
+        return False
+
+    def swap(self, entry: ViewEntry) -> None:
+        assert entry.successor is not None
+        swap = self.replacing.swap(entry)
+        part = self._standing().part({})
+        ended = {*swap.old.parts, *entry.successor.parts.parts}
+        queries = [query for query in part.queries if query.view not in ended]
+        whole = replace(part, queries=queries, kept=(), swaps=(swap,))
+        self.loop.commit(whole, lambda: self.replacing.swapped(entry, swap))
 
 
 def _at_least(progress: Progress, other: Progress) -> Progress:
@@ -153,6 +246,5 @@ def _at_least(progress: Progress, other: Progress) -> Progress:
     return replace(progress, watermark=max(progress.watermark, other.watermark), clock=max(progress.clock, other.clock))
 
 
-def _reaches(offsets: dict[int, int] | object, live: Progress) -> bool:
-    assert isinstance(offsets, dict)
+def _reaches(offsets: Mapping[int, int], live: Progress) -> bool:
     return all(offsets.get(partition, 0) >= end for partition, end in live.offsets.items())

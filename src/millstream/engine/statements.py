@@ -19,6 +19,7 @@ from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import TIMESTAMP, sql_type
 from millstream.model.time import to_datetime
 from millstream.plan.explain import explain_plan
+from millstream.plan.identities import identity
 from millstream.plan.nodes import AggregateView, QueryView
 from millstream.plan.windows import Window
 from millstream.sql import check_query, position_of, render, store_sql
@@ -32,6 +33,7 @@ from millstream.sql.statements import (
     Drop,
     Explain,
     Insert,
+    Rebuild,
     Select,
     Show,
     ShowCreate,
@@ -60,8 +62,12 @@ class Statements:
                 with db.loop.lock:
                     db.definitions.create_table(statement)
             case CreateView():
+                db.settle(statement)
                 with db.loop.lock:
-                    db.definitions.create_view(statement)
+                    self._create_view(statement)
+            case Rebuild():
+                with db.loop.lock:
+                    db.replacing.rebuild(statement)
             case CreateFunction():
                 with db.loop.lock:
                     db.functions.create(statement, None, db.clock.now())
@@ -88,6 +94,17 @@ class Statements:
             case Explain():
                 return self._explain(statement)
         return None
+
+    def _create_view(self, create: CreateView) -> None:
+        db = self._db
+        db.replacing.check_settled(create)
+        if create.or_replace and isinstance(entry := db.catalog.find(create.name), ViewEntry):
+            db.replacing.replace(create)
+            if db.replacing.is_ready(entry):
+                # There is nothing to read for it.
+                db.history.swap(entry)
+        else:
+            db.definitions.create_view(create)
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -168,7 +185,7 @@ class Statements:
                         "name": v.name,
                         "stream": ", ".join(sorted(plan.reads())),
                         "emit": _emit_words(plan.view),
-                        "state": self._state(v.name),
+                        "state": self._db.history.state(v),
                         "statement": render(v.statement),
                     }
                     for v in catalog.views()
@@ -182,10 +199,6 @@ class Statements:
                 return _result(self._db.functions.rows(), dict.fromkeys(columns, str))
             case "epochs":
                 return Result(self._db.store.query(_EPOCHS))
-
-    def _state(self, view: str) -> str:
-        remaining = self._db.history.remaining(view)
-        return "live" if remaining is None else f"reading history, {(1 - remaining) * 100:.0f} % done"
 
     def _stream_row(self, entry: StreamEntry) -> dict[str, Any]:
         progress = self._db.store.progress(entry.name)
@@ -227,10 +240,8 @@ class Statements:
         others: dict[str, str] = {}
         if isinstance(entry, StreamEntry):
             keys, others = set(entry.stream.primary_key), column_notes(entry.stream)
-        elif isinstance(entry, ViewEntry) and isinstance(query := db.definitions.plan(entry).view, QueryView):
-            keys = set(query.identity)
-        elif isinstance(entry, ViewEntry) and isinstance(plan := db.definitions.plan(entry).view, AggregateView):
-            keys = set(plan.key_columns)
+        elif isinstance(entry, ViewEntry):
+            keys = set(identity(db.definitions.plan(entry).view))
         rows = [
             {
                 "column": field.name,

@@ -265,6 +265,16 @@ class Partition:
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self._segments)
 
+    def offset_at(self, landed_at: int) -> int:
+        """The first offset of what arrived at an instant or later; the end offset if nothing did."""
+        with self._index_lock:
+            for segment in self._segments:
+                index = segment.index
+                for first, landed in zip(index.firsts, index.landed, strict=True):
+                    if landed >= landed_at:
+                        return max(first, self.start_offset())
+        return self.end_offset()
+
     def frames(self, start: int, end: int) -> list[FrameRef]:
         """The frames that hold rows of [start, end), which must be a range of durable offsets."""
         found: list[FrameRef] = []

@@ -241,6 +241,10 @@ class Topic:
         """The next offset per partition; every row below it is durable."""
         return {partition.number: partition.end_offset() for partition in self._partitions}
 
+    def offsets_at(self, landed_at: int) -> dict[int, int]:
+        """The first offset per partition of what arrived at an instant or later."""
+        return {partition.number: partition.offset_at(landed_at) for partition in self._partitions}
+
     def size_bytes(self) -> int:
         return sum(partition.size_bytes() for partition in self._partitions)
 

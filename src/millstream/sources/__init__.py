@@ -8,6 +8,7 @@ from millstream.sources.options import (
     DatagenOptions,
     FilesOptions,
     LogOptions,
+    ReplayedOptions,
     SocketOptions,
     SparkOptions,
     StreamOptions,
@@ -15,6 +16,7 @@ from millstream.sources.options import (
 )
 from millstream.sources.protocol import Cut, Offsets, Source
 from millstream.sources.socket import SocketSource
+from millstream.sources.starts import Start, read_start, write_offsets
 
 __all__ = [
     "SOURCES",
@@ -26,10 +28,14 @@ __all__ = [
     "LogOptions",
     "LogSource",
     "Offsets",
+    "ReplayedOptions",
     "SocketOptions",
     "SocketSource",
     "Source",
     "SparkOptions",
+    "Start",
     "StreamOptions",
     "TableOptions",
+    "read_start",
+    "write_offsets",
 ]

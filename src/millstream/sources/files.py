@@ -16,6 +16,7 @@ from millstream.model.errors import MillstreamError
 from millstream.plan.slices import FileSlice
 from millstream.sources.options import FilesOptions
 from millstream.sources.protocol import Cut, Offsets
+from millstream.sources.starts import Start
 
 
 class FilesSource:
@@ -32,7 +33,29 @@ class FilesSource:
         return 1
 
     def start(self) -> Offsets:
-        return {0: 0}
+        return {0: self._options.begins_at.get(0, 0)}
+
+    def place(self, start: Start) -> Offsets:
+        """The number of files that a start leaves out now."""
+        self._discover()
+        if start.landed_at is not None:
+            older = [path for path in self._order if os.stat(path).st_mtime_ns < start.landed_at * 1_000]
+            return {0: len(older)}
+        if start.word == "latest":
+            return {0: len(self._order)}
+        chosen = start.offsets or {}
+        if any(partition != 0 or offset > len(self._order) for partition, offset in chosen.items()):
+            raise MillstreamError(
+                "BAD_OPTION",
+                "files are counted in partition 0",
+                detail=f"there are {len(self._order)} of them",
+                hint="write start = '0=3' to leave out the first three",
+            )
+        return {0: chosen.get(0, 0)}
+
+    def first(self, count: int) -> list[str]:
+        """The first files, in order."""
+        return self._order[:count]
 
     def end(self) -> Offsets:
         self._discover()
@@ -42,7 +65,7 @@ class FilesSource:
         return False
 
     def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
-        first = offsets.get(0, 0)
+        first = max(offsets.get(0, 0), self.start()[0])
         if until is None and first >= len(self._order):
             self._discover()
         stop = len(self._order) if until is None else min(until.get(0, 0), len(self._order))

@@ -17,6 +17,7 @@ from millstream.model.time import Clock, SystemClock
 from millstream.plan.slices import FrameSlice, RowsSlice, align
 from millstream.sources.options import LogOptions
 from millstream.sources.protocol import Cut, Offsets
+from millstream.sources.starts import Start
 
 # Up to here shipping rows with the job is cheaper than starting Python workers to read them.
 _ROWS_IN_DRIVER = 20_000
@@ -34,7 +35,28 @@ class LogSource:
         return self.topic.partitions
 
     def start(self) -> Offsets:
-        return self.topic.start_offsets()
+        begins_at = self.options.begins_at
+        return {p: max(oldest, begins_at.get(p, 0)) for p, oldest in self.topic.start_offsets().items()}
+
+    def place(self, start: Start) -> Offsets:
+        """The offsets that a start comes to now."""
+        ends = self.topic.end_offsets()
+        if start.word == "latest":
+            return ends
+        if start.landed_at is not None:
+            return self.topic.offsets_at(start.landed_at)
+        chosen = start.offsets or {}
+        for partition, offset in chosen.items():
+            if offset > ends.get(partition, -1):
+                missing = partition not in ends
+                raise MillstreamError(
+                    "BAD_OPTION",
+                    f"topic {self.topic.name} has no partition {partition}"
+                    if missing
+                    else f"topic {self.topic.name}: partition {partition} ends before offset {offset}",
+                    detail=f"it has {len(ends)} of them" if missing else f"its next offset is {ends[partition]}",
+                )
+        return chosen
 
     def end(self) -> Offsets:
         return self.topic.end_offsets()
@@ -55,8 +77,8 @@ class LogSource:
         if until is not None:
             ends = {partition: min(end, until.get(partition, 0)) for partition, end in ends.items()}
         starts = {partition: offsets.get(partition, 0) for partition in ends}
-        for partition, oldest in self.topic.start_offsets().items():
-            # Retention may have overtaken a reader of history.
+        for partition, oldest in self.start().items():
+            # Retention may have overtaken a reader of history, and the stream may begin later.
             starts[partition] = max(starts[partition], min(oldest, ends[partition]))
         available = {p: ends[p] - starts[p] for p in ends if ends[p] > starts[p]}
         if not available:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
 from millstream.model.settings import Duration, Options, Size
+from millstream.sources.starts import read_start
 
 DAY = 86_400 * 1_000_000
 
@@ -22,7 +24,33 @@ class StreamOptions(Options):
     """How long late and dead rows are kept."""
 
 
-class LogOptions(StreamOptions):
+class ReplayedOptions(StreamOptions):
+    """Sources whose rows are there before the stream is: it can begin anywhere among them."""
+
+    start: str = "earliest"
+    start_offsets: str | None = None
+    """What `start` came to when the stream was made; noted by the engine."""
+
+    @field_validator("start")
+    @classmethod
+    def _is_a_start(cls, value: str) -> str:
+        read_start(value)
+        return value
+
+    @field_validator("start_offsets")
+    @classmethod
+    def _are_offsets(cls, value: str | None) -> str | None:
+        if value is not None and read_start(value).offsets is None:
+            raise ValueError("write offsets such as '0=100, 1=250'")
+        return value
+
+    @property
+    def begins_at(self) -> Mapping[int, int]:
+        """The offsets before which the stream has no rows."""
+        return read_start(self.start_offsets or "earliest").offsets or {}
+
+
+class LogOptions(ReplayedOptions):
     """`source = 'log'`: the embedded log."""
 
     topic: str | None = None
@@ -68,7 +96,7 @@ class SocketOptions(LogOptions):
     listen: bool = False
 
 
-class FilesOptions(StreamOptions):
+class FilesOptions(ReplayedOptions):
     """`source = 'files'`: a directory of files, each read once."""
 
     path: str

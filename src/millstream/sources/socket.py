@@ -21,6 +21,7 @@ from millstream.model.time import Clock
 from millstream.sources.log import LogSource
 from millstream.sources.options import SocketOptions
 from millstream.sources.protocol import Cut, Offsets
+from millstream.sources.starts import Start
 
 _READ_BYTES = 1 << 18
 _RETRY_SECONDS = 0.5
@@ -57,6 +58,9 @@ class SocketSource:
 
     def start(self) -> Offsets:
         return self._log.start()
+
+    def place(self, start: Start) -> Offsets:
+        return self._log.place(start)
 
     def end(self) -> Offsets:
         return self._log.end()

@@ -214,7 +214,9 @@ class Decoder:
                 for frame in batch.to_pylist():
                     yield from _read_rows(frame, arrow_schema, floor)
 
-        count = max(1, min(len(slice_.frames), spark.sparkContext.defaultParallelism))
+        parallelism = spark.sparkContext.defaultParallelism
+        tasks = min(int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism), parallelism)
+        count = max(1, min(len(slice_.frames), tasks))
         names = ("p", "path", "position", "length", "start", "end")
         refs = pa.Table.from_pylist([dict(zip(names, frame, strict=True)) for frame in slice_.frames])
         frames = spark.createDataFrame(refs).repartition(count)

@@ -44,6 +44,12 @@ _SESSION_CONF = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
 }
+# What decides the number of tasks: of shuffles, of generated rows, of files.
+_PARALLELISM = (
+    "spark.sql.shuffle.partitions",
+    "spark.sql.leafNodeDefaultParallelism",
+    "spark.sql.files.maxPartitionNum",
+)
 _CONF = {
     "spark.app.name": "millstream",
     "spark.ui.enabled": "false",
@@ -124,11 +130,16 @@ def start_spark(settings: SparkSettings, log_dir: Path) -> Future[SparkSession]:
     return _RUNTIME.start(settings, log_dir)
 
 
-def new_session(running: SparkSession, settings: SparkSettings) -> SparkSession:
-    """A session of one database: temporary views and settings of its own, on the same Spark."""
+def new_session(running: SparkSession, settings: SparkSettings, *, parallelism: int | None = None) -> SparkSession:
+    """A session of one database: temporary views and settings of its own, on the same Spark.
+
+    With `parallelism`, its jobs have at most so many tasks at a time.
+    """
     session = running.newSession()
     partitions = max(1, running.sparkContext.defaultParallelism)
     conf = {**_SESSION_CONF, "spark.sql.shuffle.partitions": str(partitions), **settings.conf, **_MEANING}
+    if parallelism is not None:
+        conf |= dict.fromkeys(_PARALLELISM, str(parallelism))
     for key, value in conf.items():
         if key.startswith("spark.sql.") and session.conf.isModifiable(key):
             session.conf.set(key, value)

@@ -29,6 +29,7 @@ from millstream.sql.statements import (
     Drop,
     Explain,
     Insert,
+    Rebuild,
     RelationKind,
     Select,
     Show,
@@ -240,6 +241,22 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
         name, position = self.relation_name(kind)
         return Drop(kind, name, if_exists, position)
 
+    def alter(self) -> Rebuild:
+        if not self._match_text_seq("MATERIALIZED", "VIEW") and not self._match_text_seq("VIEW"):
+            raise self.refusal(
+                "UNKNOWN_STATEMENT",
+                f"cannot alter {self.found()}",
+                hint="only a view can be altered: ALTER MATERIALIZED VIEW name REBUILD",
+            )
+        name, position = self.relation_name("view")
+        if not self._match_text_seq("REBUILD"):
+            raise self.refusal(
+                "UNKNOWN_STATEMENT",
+                f"cannot alter a view with {self.found()}",
+                hint="write REBUILD; another definition is given with CREATE OR REPLACE MATERIALIZED VIEW",
+            )
+        return Rebuild(name, position)
+
     def _relation_kind(self) -> RelationKind:
         for kind in get_args(RelationKind):
             if self._match_text_seq(kind.upper()):
@@ -364,6 +381,7 @@ def is_values(query: exp.Query) -> bool:
 
 _STATEMENTS: dict[str, Callable[[StreamParser], Statement]] = {
     "CREATE": StreamParser.create,
+    "ALTER": StreamParser.alter,
     "DROP": StreamParser.drop,
     "SHOW": StreamParser.show,
     "DESCRIBE": StreamParser.describe,

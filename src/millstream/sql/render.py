@@ -34,6 +34,7 @@ from millstream.sql.statements import (
     Insert,
     Options,
     Rate,
+    Rebuild,
     Select,
     Show,
     ShowCreate,
@@ -92,6 +93,11 @@ def _function(statement: CreateFunction) -> str:
 def _drop(statement: Drop) -> str:
     kind = "MATERIALIZED VIEW" if statement.kind == "view" else statement.kind.upper()
     return f"DROP {kind}{' IF EXISTS' if statement.if_exists else ''} {quote_name(statement.name)}"
+
+
+@render.register
+def _rebuild(statement: Rebuild) -> str:
+    return f"ALTER MATERIALIZED VIEW {quote_name(statement.name)} REBUILD"
 
 
 @render.register

@@ -137,6 +137,14 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebuild:
+    """`ALTER MATERIALIZED VIEW name REBUILD`."""
+
+    name: str
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Show:
     """`SHOW STREAMS | TABLES | VIEWS | SINKS | FUNCTIONS | EPOCHS`."""
 
@@ -200,6 +208,7 @@ Statement = (
     | CreateView
     | CreateFunction
     | Drop
+    | Rebuild
     | Show
     | ShowCreate
     | Describe

@@ -169,9 +169,7 @@ class LiveAggregate:
     def create(self, connection: duckdb.DuckDBPyConnection, delta: pa.Schema, epoch: int, now: int) -> None:
         view, sql = self.view, StateSQL(self.view)
         create_state(connection, view, delta, "")
-        connection.execute(
-            f"CREATE VIEW {public(view.name)} AS SELECT {sql.named_outputs()} FROM {sql.table} WHERE {sql.having()}"
-        )
+        self.show(connection)
         if not view.hidden:
             create_changelog(connection, view.name, public(view.name))
         if view.is_global:
@@ -183,6 +181,13 @@ class LiveAggregate:
                 f"SELECT {epoch}, {ADD}, {now}, '{self._add_op}', 'early', 0, false, * FROM {public(view.name)}"
             )
             connection.execute(f"UPDATE {sql.table} SET __fired = (SELECT count(*) FROM {public(view.name)})")
+
+    def show(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create what readers see."""
+        view, sql = self.view, StateSQL(self.view)
+        connection.execute(
+            f"CREATE VIEW {public(view.name)} AS SELECT {sql.named_outputs()} FROM {sql.table} WHERE {sql.having()}"
+        )
 
     @property
     def _add_op(self) -> str:

@@ -38,11 +38,20 @@ class Append:
             f"{self._columns} FROM {DELTA} LIMIT 0"
         )
         connection.unregister(DELTA)
-        connection.execute(f"CREATE VIEW {public(self.view.name)} AS SELECT {self._columns} FROM {self._rows}")
+        self.show(connection)
         if self.view.only_grows and not self.view.hidden:
             derive_changelog(connection, self.view.name, self._rows, self._columns)
         elif not self.view.hidden:
             create_changelog(connection, self.view.name, public(self.view.name))
+
+    def show(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create what readers see."""
+        connection.execute(f"CREATE VIEW {public(self.view.name)} AS SELECT {self._columns} FROM {self._rows}")
+
+    @property
+    def kept(self) -> list[str]:
+        """The columns of a row that are computed: the view's and its event time."""
+        return ["__t", *(quote(name) for name, _ in self.view.columns)]
 
     def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
         view = self.view

@@ -41,6 +41,9 @@ class CountAggregate:
         create_state(connection, self.view, delta, ", CAST(0 AS BIGINT) AS __we, CAST(0 AS BIGINT) AS __i")
         self._published.create(connection)
 
+    def show(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._published.show(connection)
+
     def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
         self._published.begin(connection)
         if delta is not None and delta.num_rows:

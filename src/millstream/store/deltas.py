@@ -6,6 +6,8 @@ what it gained. A value that is replaced is in both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import duckdb
 
 from millstream.store.naming import added, public, removed
@@ -35,3 +37,16 @@ def note_changes(
 def has_rows(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
     rows: list[tuple[int]] = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
     return rows[0][0] > 0
+
+
+def remove_rows(connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], gone: str) -> None:
+    """Delete from a bag of rows as many copies of each row as another bag has, by some columns."""
+    same = " AND ".join(f"r.{name} IS NOT DISTINCT FROM g.{name}" for name in names)
+    listed = ", ".join(names)
+    numbered = f"row_number() OVER (PARTITION BY {', '.join(f'r.{name}' for name in names)}) AS __n"
+    connection.execute(
+        f"DELETE FROM {table} WHERE rowid IN (SELECT __rid FROM ("
+        f"SELECT r.rowid AS __rid, {numbered}, g.__copies FROM {table} r "
+        f"JOIN (SELECT {listed}, count(*) AS __copies FROM {gone} GROUP BY {listed}) g ON {same}"
+        f") WHERE __n <= __copies)"
+    )

@@ -21,11 +21,9 @@ import pyarrow as pa
 from millstream.model.errors import MillstreamError
 from millstream.model.user_functions import UserFunction
 from millstream.plan.lateness import Lateness
-from millstream.plan.nodes import VERSIONS, AggregateView, AppendView, QueryView, Stream, View, ViewPlan
-from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow
-from millstream.store.aggregate import LiveAggregate
+from millstream.plan.nodes import VERSIONS, AppendView, QueryView, Stream, View, ViewPlan
 from millstream.store.append import Append
-from millstream.store.changelog import changes_table, read_changes_sql
+from millstream.store.changelog import changes_table, fold_in, read_changes_sql, write_out
 from millstream.store.completeness import (
     COMPLETENESS,
     Completeness,
@@ -34,18 +32,23 @@ from millstream.store.completeness import (
     read_completeness,
 )
 from millstream.store.connection import open_database, store_error
-from millstream.store.counts import CountAggregate
 from millstream.store.deltas import has_rows
 from millstream.store.functions import create_user_function, remove_user_function
-from millstream.store.letters import create_letters, drop_letters, forget_letters, keep_dead, keep_late
+from millstream.store.letters import (
+    create_letters,
+    drop_letters,
+    drop_letters_for,
+    forget_letters,
+    keep_dead,
+    keep_late,
+)
+from millstream.store.maintainers import maintainer
 from millstream.store.moment import Moment
-from millstream.store.naming import added, public, quote, removed
+from millstream.store.naming import added, internal, public, quote, removed
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.query import QueryMaintainer
-from millstream.store.sessions import SessionAggregate
-from millstream.store.slides import SlideAggregate
+from millstream.store.swap import Swapping
 from millstream.store.table import Table
-from millstream.store.triggered import TriggeredAggregate
 
 FORMAT_VERSION = 1
 
@@ -67,24 +70,6 @@ _TABLES += COMPLETENESS
 # How often old changelog rows and epoch records are removed, in processing time.
 _CLEAN_EVERY = 60 * 1_000_000
 _EPOCH_RETAIN = 7 * 86_400 * 1_000_000
-
-Maintainer = LiveAggregate | TriggeredAggregate | SessionAggregate | SlideAggregate | CountAggregate | Append
-
-
-def maintainer(view: View) -> Maintainer:
-    """Who keeps a view."""
-    if not isinstance(view, AggregateView):
-        return Append(view)
-    match view.window:
-        case SessionWindow():
-            return SessionAggregate(view)
-        case SlideWindow():
-            return SlideAggregate(view)
-        case CountWindow():
-            return CountAggregate(view)
-    if view.trigger.is_live and view.trigger.accumulation != "discarding":
-        return LiveAggregate(view)
-    return TriggeredAggregate(view)
 
 
 class DuckDBStore:
@@ -158,15 +143,18 @@ class DuckDBStore:
         with self._lock:
             create_user_function(self._connection, function)
 
-    def create_stream(self, stream: Stream, statement: str, now: int) -> None:
+    def create_stream(self, stream: Stream, statement: str, now: int, files: Sequence[str] = ()) -> None:
+        """Create a stream; `files` are those that it leaves out."""
         with self._transaction() as txn:
             self._remember(txn, stream.name, "stream", statement, now)
             create_letters(txn, stream)
+            _skip(txn, stream.name, files)
 
-    def create_table(self, stream: Stream, statement: str, now: int) -> None:
+    def create_table(self, stream: Stream, statement: str, now: int, files: Sequence[str] = ()) -> None:
         with self._transaction() as txn:
             self._remember(txn, stream.name, "table", statement, now)
             create_letters(txn, stream)
+            _skip(txn, stream.name, files)
             Table(stream).create(txn)
 
     def create_view(
@@ -177,30 +165,45 @@ class DuckDBStore:
         now: int,
         history: Mapping[str, Progress],
         *,
-        replace: ViewPlan | None = None,
+        kind: str = "view",
     ) -> None:
         """Create a view and its hidden parts; a part with `history` catches up from there before it joins its
-        stream. `replace` is dropped in the same transaction."""
+        stream. One of kind `successor` is to take the place of another."""
         with self._transaction() as txn:
-            for part in replace.parts if replace is not None else ():
-                self._drop(txn, part.name)
-            self._remember(txn, plan.view.name, "view", statement, now)
+            self._remember(txn, plan.view.name, kind, statement, now)
             for part in plan.parts:
                 if isinstance(part, QueryView):
                     QueryMaintainer(part).create(txn, self._epoch, now)
                     continue
                 maintainer(part).create(txn, deltas[part.name], self._epoch, now)
                 self._save_progress(txn, part.name, "view", history.get(part.name))
-        for part in replace.parts if replace is not None else ():
-            self._note_progress(part.name, "view", None)
         for part in plan.parts:
             self._note_progress(part.name, "view", history.get(part.name))
 
-    def drop(self, *names: str) -> None:
-        """Drop a stream or a table, or a view with its hidden parts."""
+    def change_view(self, old: ViewPlan, new: ViewPlan, statement: str) -> None:
+        """Give a view another text, or other options, in place: its contents stay."""
+        name = new.view.name
+        with self._transaction() as txn:
+            txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [statement, name])
+            if old.view.only_grows != new.view.only_grows:
+                own = ", ".join(quote(field.name) for field in self.columns(name))
+                if new.view.only_grows:
+                    fold_in(txn, name, internal(name, "rows"), own)
+                else:
+                    write_out(txn, name, own)
+
+    def change_stream(self, name: str, statement: str, files: Sequence[str] = ()) -> None:
+        """Give a stream that nothing was read of another text, and the files that it leaves out."""
+        with self._transaction() as txn:
+            txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [statement, name])
+            _skip(txn, name, files)
+
+    def drop(self, *names: str, letters_of: Sequence[str] = ()) -> None:
+        """Drop a stream or a table, or a view with its hidden parts; also its letters of some streams."""
         with self._transaction() as txn:
             for name in names:
                 self._drop(txn, name)
+            drop_letters_for(txn, letters_of, names)
         for name in names:
             for kind in ("stream", "view"):
                 self._note_progress(name, kind, None)
@@ -242,6 +245,10 @@ class DuckDBStore:
     def view_progress(self, view: str) -> Progress | None:
         """How far a view that reads history has come; None once it has joined its stream."""
         return self._progress.get((view, "view"))
+
+    def views_behind(self) -> dict[str, Progress]:
+        """The parts of views that read history, and how far they have come."""
+        return {name: progress for (name, kind), progress in list(self._progress.items()) if kind == "view"}
 
     def _load_progress(self) -> dict[tuple[str, str], Progress]:
         loaded: dict[tuple[str, str], Progress] = {}
@@ -286,6 +293,13 @@ class DuckDBStore:
                 if view.view.name in feeding and _is_changed(txn, view.view.name):
                     changed.add(view.view.name)
             count_arrivals(txn, part.views, epoch)
+            for swap in part.swaps:
+                if Swapping(txn, swap, Moment(epoch, part.now, BEGINNING, BEGINNING)).run():
+                    changed.add(swap.new.view.name)
+                for name in swap.gone:
+                    self._save_progress(txn, name, "view", None)
+                txn.execute("DELETE FROM ms.catalog WHERE name = ?", [swap.built[-1]])
+                txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [swap.statement, swap.new.view.name])
             for query in part.queries:
                 assert isinstance(query.view, QueryView)
                 moment = Moment(epoch, part.now, query.before, query.after)
@@ -301,6 +315,9 @@ class DuckDBStore:
             self._note_progress(stream.stream.name, "stream", stream.progress)
         for view in part.views:
             self._note_progress(view.view.name, "view", view.catching_up)
+        for swap in part.swaps:
+            for name in swap.gone:
+                self._note_progress(name, "view", None)
         return epoch
 
     def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, at: Moment) -> int:
@@ -430,6 +447,14 @@ def _progress_json(progress: Progress) -> str:
 def _by_number(values: Mapping[str, int]) -> dict[int, int]:
     """JSON has no numbers for keys."""
     return {int(number): value for number, value in values.items()}
+
+
+def _skip(txn: duckdb.DuckDBPyConnection, stream: str, files: Sequence[str]) -> None:
+    """Note files as if they had been read."""
+    txn.execute("DELETE FROM ms.files WHERE stream = ?", [stream])
+    if files:
+        numbered = [[stream, number, path] for number, path in enumerate(files)]
+        txn.executemany("INSERT INTO ms.files VALUES (?, ?, ?)", numbered)
 
 
 def _is_changed(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:

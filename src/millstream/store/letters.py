@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import duckdb
 import pyarrow as pa
 
@@ -32,6 +34,14 @@ def drop_letters(connection: duckdb.DuckDBPyConnection, stream: str) -> None:
     for kind in ("late", "dead"):
         connection.execute(f"DROP VIEW IF EXISTS {public(f'{stream}__{kind}')}")
         connection.execute(f"DROP TABLE IF EXISTS {internal(stream, kind)}")
+
+
+def drop_letters_for(connection: duckdb.DuckDBPyConnection, streams: Iterable[str], views: Iterable[str]) -> None:
+    """Drop the letters of some streams that are there because of some views."""
+    listed = ", ".join(literal(view) for view in views) or "NULL"
+    for stream in streams:
+        for kind in ("late", "dead"):
+            connection.execute(f"DELETE FROM {internal(stream, kind)} WHERE __view IN ({listed})")
 
 
 def keep_late(connection: duckdb.DuckDBPyConnection, stream: Stream, view: str, at: Moment, rows: pa.Table) -> None:

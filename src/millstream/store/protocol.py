@@ -13,7 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from millstream.plan.lateness import Lateness
-from millstream.plan.nodes import AppendView, QueryView, Stream, View
+from millstream.plan.nodes import AppendView, QueryView, Stream, View, ViewPlan
 
 BEGINNING = -(2**62)
 """An instant before all others: the watermark of a stream that had no event yet."""
@@ -79,6 +79,22 @@ class QueryPart:
 
 
 @dataclass(frozen=True, slots=True)
+class Swap:
+    """A view that was built anew and takes the place of the old one."""
+
+    old: ViewPlan
+    new: ViewPlan
+    built: tuple[str, ...]
+    """What the parts of `new` are called until now: by the name they were built under, or as parts of `old`."""
+    statement: str
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """The parts of the old view that end."""
+        return tuple(part.name for part in self.old.parts if part.name not in self.built)
+
+
+@dataclass(frozen=True, slots=True)
 class EpochPart:
     """All of one epoch."""
 
@@ -90,6 +106,7 @@ class EpochPart:
     kept: Sequence[QueryPart] = ()
     """Rows kept for queries, of which some may be let go."""
     timings: Mapping[str, float] = field(default_factory=dict)
+    swaps: Sequence[Swap] = ()
 
 
 class Store(Protocol):

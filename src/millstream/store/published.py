@@ -66,12 +66,16 @@ class Published:
                 f"CREATE TABLE {table} AS SELECT {window}CAST(0 AS BIGINT) AS __end, CAST(0 AS BIGINT) AS __at, "
                 f"{sql.named_outputs()} FROM {sql.table} LIMIT 0"
             )
+        self.show(connection)
+        create_changelog(connection, self.view.name, public(self.view.name))
+
+    def show(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create what readers see."""
         own = ", ".join(self.columns)
         connection.execute(
             f"CREATE VIEW {public(self.view.name)} AS "
             f"SELECT {own} FROM {self.rows} UNION ALL SELECT {own} FROM {self.shown}"
         )
-        create_changelog(connection, self.view.name, public(self.view.name))
 
     def begin(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Start an epoch: nothing has changed yet."""

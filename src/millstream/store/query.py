@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import duckdb
 
 from millstream.plan.nodes import VERSIONS, Input, OuterRows, QueryView
-from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog, derive_changelog
-from millstream.store.deltas import has_rows, note_changes
+from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog, derive_changelog, kept_past
+from millstream.store.deltas import has_rows, note_changes, remove_rows
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, quote, removed
 
@@ -35,7 +35,7 @@ class QueryMaintainer:
         return ", ".join(quote(column) for column in self.view.columns)
 
     @property
-    def _kept(self) -> list[str]:
+    def kept(self) -> list[str]:
         """The columns of a row that are computed: the view's, its key and its instant."""
         keys = [f"__key{index}" for index in range(len(self.view.key))]
         time = ["__t"] if self.view.time is not None else []
@@ -45,12 +45,12 @@ class QueryMaintainer:
         """Create the view with what its inputs have now."""
         view = self.view
         sql = self._sql({index: _current(input_) for index, input_ in enumerate(view.inputs)})
-        kept = ", ".join(self._kept)
+        kept = ", ".join(self.kept)
         connection.execute(
             f"CREATE TABLE {self._rows} AS SELECT CAST({epoch} AS BIGINT) AS __epoch, CAST({now} AS BIGINT) AS __at, "
             f"{kept} FROM ({sql})"
         )
-        connection.execute(f"CREATE VIEW {public(view.name)} AS SELECT {self._own} FROM {self._rows}")
+        self.show(connection)
         if view.only_grows and not view.hidden:
             derive_changelog(connection, view.name, self._rows, self._own)
         elif not view.hidden:
@@ -59,6 +59,10 @@ class QueryMaintainer:
                 f"INSERT INTO {changes_table(view.name)} SELECT {epoch}, {ADD}, {now}, '{self._add_op}', 'early', 0, "
                 f"false, {self._own} FROM {self._rows}"
             )
+
+    def show(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create what readers see."""
+        connection.execute(f"CREATE VIEW {public(self.view.name)} AS SELECT {self._own} FROM {self._rows}")
 
     def maintain(self, connection: duckdb.DuckDBPyConnection, at: Moment, changed: Set[str]) -> bool:
         """Bring the view up to date with what its inputs lost and gained; whether it changed itself."""
@@ -156,7 +160,7 @@ class QueryMaintainer:
 
     def _again(self, connection: duckdb.DuckDBPyConnection, touched: list[int], *, by_key: bool) -> None:
         """The query again, as a whole or for the keys that changed, against what it gave before."""
-        view, kept = self.view, ", ".join(self._kept)
+        view, kept = self.view, ", ".join(self.kept)
         if not by_key:
             sql = self._sql({index: _current(input_) for index, input_ in enumerate(view.inputs)})
             self._settle(connection, [sql], [f"SELECT {kept} FROM {self._rows}"])
@@ -176,7 +180,7 @@ class QueryMaintainer:
 
     def _settle(self, connection: duckdb.DuckDBPyConnection, plus: list[str], minus: list[str]) -> None:
         """Net what comes and what goes into the view's own changes."""
-        kept = ", ".join(self._kept)
+        kept = ", ".join(self.kept)
         name = self.view.name
         empty = f"SELECT {kept} FROM {self._rows} LIMIT 0"
 
@@ -205,8 +209,12 @@ class QueryMaintainer:
     def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> bool:
         view, gone, come = self.view, removed(self.view.name), added(self.view.name)
         loses, gains = has_rows(connection, gone), has_rows(connection, come)
-        if loses:
-            self._remove(connection, gone)
+        if loses and view.only_grows and not view.hidden:
+            # It can lose rows after all, when a relation that it reads was built anew.
+            with kept_past(connection, view.name, self._own, self._rows, at):
+                self.remove(connection, gone)
+        elif loses:
+            self.remove(connection, gone)
         if gains:
             connection.execute(
                 f"INSERT INTO {self._rows} BY NAME SELECT {at.epoch} AS __epoch, {at.now} AS __at, * FROM {come}"
@@ -215,18 +223,9 @@ class QueryMaintainer:
             self._log(connection, at, loses, gains)
         return self._forget(connection, at) or loses or gains
 
-    def _remove(self, connection: duckdb.DuckDBPyConnection, gone: str) -> None:
+    def remove(self, connection: duckdb.DuckDBPyConnection, gone: str) -> None:
         """Delete as many copies of each row as are gone."""
-        names = self._kept
-        same = " AND ".join(f"r.{name} IS NOT DISTINCT FROM g.{name}" for name in names)
-        listed = ", ".join(names)
-        numbered = f"row_number() OVER (PARTITION BY {', '.join(f'r.{name}' for name in names)}) AS __n"
-        connection.execute(
-            f"DELETE FROM {self._rows} WHERE rowid IN (SELECT __rid FROM ("
-            f"SELECT r.rowid AS __rid, {numbered}, g.__copies FROM {self._rows} r "
-            f"JOIN (SELECT {listed}, count(*) AS __copies FROM {gone} GROUP BY {listed}) g ON {same}"
-            f") WHERE __n <= __copies)"
-        )
+        remove_rows(connection, self._rows, self.kept, gone)
 
     def _log(self, connection: duckdb.DuckDBPyConnection, at: Moment, loses: bool, gains: bool) -> None:
         view, gone, come = self.view, removed(self.view.name), added(self.view.name)
@@ -251,7 +250,7 @@ class QueryMaintainer:
             return False
         by_time = f"__t <= {at.after - view.retain}" if view.time is not None else "NULL"
         old = f"FROM {self._rows} WHERE coalesce({by_time}, __at <= {at.now - view.retain})"
-        note_changes(connection, view.name, removed_sql=f"SELECT {', '.join(self._kept)} {old}")
+        note_changes(connection, view.name, removed_sql=f"SELECT {', '.join(self.kept)} {old}")
         if not view.hidden:
             connection.execute(
                 f"INSERT INTO {changes_table(view.name)} "
@@ -281,7 +280,9 @@ def _readable(relation: str) -> str:
 def _before(input_: Input, epoch: int) -> str:
     """A relation as it was before the epoch."""
     if input_.append_only:
-        return f"(SELECT * FROM {internal(input_.relation, 'rows')} WHERE __epoch < {epoch})"
+        # It loses rows only when it is built anew.
+        older = f"SELECT * FROM {internal(input_.relation, 'rows')} WHERE __epoch < {epoch}"
+        return f"({older} UNION ALL BY NAME SELECT * FROM {removed(input_.relation)})"
     columns = ", ".join(quote(column) for column in input_.columns)
     now, come, gone = _readable(input_.relation), added(input_.relation), removed(input_.relation)
     return (

@@ -44,6 +44,9 @@ class SessionAggregate:
         )
         self._published.create(connection)
 
+    def show(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._published.show(connection)
+
     def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
         self._published.begin(connection)
         if delta is not None and delta.num_rows:

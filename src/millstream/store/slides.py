@@ -46,6 +46,9 @@ class SlideAggregate:
         create_state(connection, self.view, delta, f"{TRIGGER_COLUMNS}, CAST(0 AS BIGINT) AS __sid")
         self._published.create(connection)
 
+    def show(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._published.show(connection)
+
     def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
         self._published.begin(connection)
         if delta is not None and delta.num_rows:

@@ -60,11 +60,17 @@ class TriggeredAggregate:
         connection.execute(
             f"CREATE TABLE {self._rows} AS SELECT {window}, CAST(0 AS BIGINT) AS __at, {named} FROM {sql.table} LIMIT 0"
         )
+        self.show(connection)
+        if not view.hidden:
+            create_changelog(connection, view.name, public(view.name))
+
+    def show(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create what readers see."""
+        view, sql = self.view, StateSQL(self.view)
+        named = ", ".join(f"{p} AS {quote(out.name)}" for p, out in zip(self._published, view.outputs, strict=True))
         own = ", ".join(quote(out.name) for out in view.outputs)
         open_rows = "" if self._discarding else f" UNION ALL SELECT {named} FROM {sql.table} WHERE __shown"
         connection.execute(f"CREATE VIEW {public(view.name)} AS SELECT {own} FROM {self._rows}{open_rows}")
-        if not view.hidden:
-            create_changelog(connection, view.name, public(view.name))
 
     def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
         if feeds:

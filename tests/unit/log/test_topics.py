@@ -238,3 +238,16 @@ def test_reading_goes_on_while_rows_are_appended(log: Log) -> None:
         assert read == list(range(len(read)))
     producer.join()
     assert read_all(topic) == list(range(200))
+
+
+def test_offsets_are_found_by_when_rows_landed(open_log: Callable[[], Log], clock: ManualClock) -> None:
+    topic = open_log().create_topic("t", partitions=2, settings=TopicSettings(segment_bytes=1_000))
+    began = clock.now()
+    for start in range(0, 80, 4):
+        topic.append(numbered(*range(start, start + 4)))
+        clock.advance(1)
+    for seconds in (0, 1, 7, 19):
+        assert topic.offsets_at(began + seconds * 1_000_000) == {0: 2 * seconds, 1: 2 * seconds}
+    assert topic.offsets_at(began + 500_000) == {0: 2, 1: 2}
+    assert topic.offsets_at(began - 1) == {0: 0, 1: 0}
+    assert topic.offsets_at(clock.now()) == topic.end_offsets() == {0: 40, 1: 40}

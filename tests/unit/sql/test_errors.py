@@ -34,7 +34,9 @@ CASES = [
     ("SELECT /*+ BROADCAST(t) */ 1", "HINT_NOT_ALLOWED", "/*+ BROADCAST(t) */", "remove the hint"),
     # statements
     ("SELEC 1", "UNKNOWN_STATEMENT", "SELEC", "did you mean 'select'?"),
-    ("ALTER TABLE t ADD COLUMN a INT", "UNKNOWN_STATEMENT", "ALTER", "does not begin a statement"),
+    ("ALTER TABLE t ADD COLUMN a INT", "UNKNOWN_STATEMENT", "TABLE", "cannot alter 'TABLE'"),
+    ("ALTER MATERIALIZED VIEW v RENAME TO w", "UNKNOWN_STATEMENT", "RENAME", "cannot alter a view with 'RENAME'"),
+    ("ALTER VIEW v REBUILD now", "SYNTAX_ERROR", "now", "unexpected 'now'"),
     ("PRAGMA database_list", "UNKNOWN_STATEMENT", "PRAGMA", ""),
     ("ATTACH 'x.db'", "UNKNOWN_STATEMENT", "ATTACH", ""),
     ("COPY t TO 'x.csv'", "UNKNOWN_STATEMENT", "COPY", ""),

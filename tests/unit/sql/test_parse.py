@@ -22,6 +22,7 @@ from millstream.sql.statements import (
     EveryRows,
     Explain,
     Insert,
+    Rebuild,
     Select,
     Show,
     ShowCreate,
@@ -183,6 +184,8 @@ def test_the_view_of_the_design() -> None:
 @pytest.mark.parametrize(
     ("text", "statement"),
     [
+        ("ALTER MATERIALIZED VIEW v REBUILD", Rebuild("v")),
+        ("alter view v rebuild", Rebuild("v")),
         ("DROP STREAM s", Drop("stream", "s")),
         ("DROP TABLE IF EXISTS t", Drop("table", "t", True)),
         ("DROP VIEW v", Drop("view", "v")),

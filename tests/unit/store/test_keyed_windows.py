@@ -27,7 +27,8 @@ from millstream.sql import parse_statement
 from millstream.sql.statements import CreateStream, CreateView
 from millstream.store.aggregate import over
 from millstream.store.changelog import changes_table
-from millstream.store.duckdb_store import DuckDBStore, maintainer
+from millstream.store.duckdb_store import DuckDBStore
+from millstream.store.maintainers import maintainer
 from millstream.store.moment import Moment
 from millstream.store.protocol import BEGINNING
 from millstream.store.published import ADDED, REMOVED

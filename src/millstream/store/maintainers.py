@@ -1,0 +1,38 @@
+"""Who keeps which part of a view: the one table of the classes that own state in the store."""
+
+from __future__ import annotations
+
+from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, View
+from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow
+from millstream.store.aggregate import LiveAggregate
+from millstream.store.append import Append
+from millstream.store.counts import CountAggregate
+from millstream.store.query import QueryMaintainer
+from millstream.store.sessions import SessionAggregate
+from millstream.store.slides import SlideAggregate
+from millstream.store.triggered import TriggeredAggregate
+
+Aggregate = LiveAggregate | TriggeredAggregate | SessionAggregate | SlideAggregate | CountAggregate
+Maintainer = Aggregate | Append
+
+
+def maintainer(view: View) -> Maintainer:
+    """Who keeps a part that Spark computes the delta of."""
+    return Append(view) if isinstance(view, AppendView) else _aggregate(view)
+
+
+def maintainer_of(part: Part) -> Maintainer | QueryMaintainer:
+    """Who keeps a part of a view."""
+    return QueryMaintainer(part) if isinstance(part, QueryView) else maintainer(part)
+
+
+def _aggregate(view: AggregateView) -> Aggregate:
+    match view.window:
+        case SessionWindow():
+            return SessionAggregate(view)
+        case SlideWindow():
+            return SlideAggregate(view)
+        case CountWindow():
+            return CountAggregate(view)
+    live = view.trigger.is_live and view.trigger.accumulation != "discarding"
+    return LiveAggregate(view) if live else TriggeredAggregate(view)
