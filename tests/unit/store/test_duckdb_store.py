@@ -236,7 +236,7 @@ def test_dropping_leaves_nothing(harness: Harness) -> None:
 def test_progress_is_the_same_after_reopening(tmp_path: Path) -> None:
     store = DuckDBStore(tmp_path / "store.duckdb", "500MB")
     store.create_stream(STREAM, "CREATE STREAM …", 0)
-    progress = Progress({0: 3, 1: 4}, {0: 9}, {0: 7, 1: 8}, 5, Lateness({0: 12, 4_000: 1}, {7: 2**40}))
+    progress = Progress({0: 3, 1: 4}, {0: 9}, {0: 7, 1: 8}, 5, lateness=Lateness({0: 12, 4_000: 1}, {7: 2**40}))
     store.commit(EpochPart(0, [StreamPart(STREAM, progress)], []))
     assert store.progress(STREAM.name) == progress
     store.close()
