@@ -65,6 +65,12 @@ def build_pin(pins: str) -> str:
     return found.group()
 
 
+def version() -> str:
+    """The version that is pinned."""
+    found = re.search(r"^apache-flink==([\w.]+)", PINS.read_text(), re.MULTILINE)
+    return found.group(1) if found else "unknown"
+
+
 def _digest(pins: Path) -> str:
     return hashlib.sha256(pins.read_bytes()).hexdigest()
 
