@@ -22,7 +22,7 @@ from bench.nexmark.truth import QUERIES
 from bench.outcome import Section
 from bench.plan import Plan
 from bench.runner import RunFailedError
-from bench.workloads import hopping, nexmark, small_epochs, tumbling
+from bench.workloads import hopping, nexmark, small_epochs, state, tumbling
 
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS: dict[str, Callable[[Plan], list[Section]]] = {
@@ -30,9 +30,10 @@ WORKLOADS: dict[str, Callable[[Plan], list[Section]]] = {
     "W2": hopping.measure,
     "W3": small_epochs.measure,
     "nexmark": nexmark.measure,
+    "state": state.measure,
 }
 QUICK = ("W1", "W2", "W3", "nexmark")
-"""What a quick run does unless it is told otherwise."""
+"""What a quick run does unless it is told otherwise: `state` needs a long input to say anything."""
 QUICK_QUERIES = ("q1", "q5", "q17")
 
 
