@@ -45,7 +45,6 @@ class Resident:
         self._patience_seconds = patience_seconds
         self._process: subprocess.Popen[str] | None = None
         self._replies: IO[str] | None = None
-        self._memory: Memory | None = None
         LOGS.mkdir(parents=True, exist_ok=True)
         self._log = LOGS / f"nexmark-{name}.log"
         self._log.unlink(missing_ok=True)
@@ -55,34 +54,34 @@ class Resident:
         work = WORK / f"{os.getpid()}-{self.name}"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(parents=True)
+        process = self._process or self._start()
+        # Watched only while it is asked: looking at every process of the machine takes time from the one that works.
+        memory = Memory(process.pid)
         try:
-            line = self._exchange(json.dumps(asdict(replace(question, work=str(work)))))
+            line = self._exchange(process, json.dumps(asdict(replace(question, work=str(work)))))
             if line is None:
                 self.close()
                 tail = " ".join(self._log.read_text(errors="replace").splitlines()[-2:])
                 return Reply(failed=f"ended without an answer; the end of {self._log}: {tail}"), 0
             reply = Reply(**json.loads(line))
-            assert self._memory is not None
-            return reply, self._memory.peak(reply.started_at, reply.ended_at)
+            return reply, memory.peak(reply.started_at, reply.ended_at)
         finally:
+            memory.stop()
             shutil.rmtree(work, ignore_errors=True)
 
-    def _exchange(self, line: str) -> str | None:
-        if self._process is None:
-            self._start()
-        assert self._process is not None
-        assert self._process.stdin is not None
+    def _exchange(self, process: subprocess.Popen[str], line: str) -> str | None:
+        assert process.stdin is not None
         assert self._replies is not None
         try:
-            self._process.stdin.write(line + "\n")
-            self._process.stdin.flush()
+            process.stdin.write(line + "\n")
+            process.stdin.flush()
         except BrokenPipeError:
             return None
         # A reply is one line, and the next one comes only after another question: nothing waits in the buffer.
         ready, _, _ = select.select([self._replies], [], [], self._patience_seconds)
         return (self._replies.readline() or None) if ready else None
 
-    def _start(self) -> None:
+    def _start(self) -> subprocess.Popen[str]:
         reading, writing = os.pipe()
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(
@@ -97,7 +96,7 @@ class Resident:
             )
         os.close(writing)
         self._replies = os.fdopen(reading)
-        self._memory = Memory(self._process.pid)
+        return self._process
 
     def close(self) -> None:
         """Let the process end; it has a few seconds for that."""
@@ -105,12 +104,10 @@ class Resident:
             return
         assert self._process.stdin is not None
         assert self._replies is not None
-        assert self._memory is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=GRACE_SECONDS)
-        self._memory.stop()
         end(self._process)
         self._replies.close()
         self._process = None
