@@ -31,7 +31,7 @@ format: venv ## Format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: java venv ## Measure against native Structured Streaming: many minutes
+bench: java venv ## Measure against native Structured Streaming and Flink: many minutes
 	$(BIN)/python -m bench $(ARGS)
 
 bench-quick: java venv ## The same on small inputs: figures for orientation only
@@ -44,7 +44,7 @@ hooks: venv ## Run `make check` before every commit
 	$(BIN)/pre-commit install
 
 clean: ## Remove .venv and everything else that was generated
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv bench/.venv-flink build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 

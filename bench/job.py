@@ -24,7 +24,7 @@ class Job:
     """One run of one contender. `work` is an empty directory on a real disk, removed afterwards."""
 
     question: str
-    """'tumbling', 'hopping', 'small_epochs' or 'backfill'."""
+    """'tumbling', 'hopping', 'small_epochs' or 'backfill'; of the state workload 'interval_join' or 'sessions'."""
     format: str
     path: str
     warm_up_path: str
@@ -35,7 +35,9 @@ class Job:
     """Which of the contender's settings to use, where it has several."""
     warm_up_epochs: int = 0
     rows: int = 0
-    """How many rows are retained, for a backfill."""
+    """How many rows are retained, for a backfill, or how many events to make, where the contender makes them itself."""
+    slices: int = 0
+    """In how many slices."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from bench import flink
 from bench.job import CORES, DRIVER_MEMORY
 
 
@@ -23,6 +24,7 @@ def describe() -> dict[str, str]:
         "java": _java(),
         "python": platform.python_version(),
         **{name: version(name) for name in ("pyspark", "duckdb", "pyarrow", "millstream")},
+        "flink": flink.version(),
         "load before": f"{os.getloadavg()[0]:.2f}",
     }
 

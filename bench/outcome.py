@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from bench.grid import Grid
+
 Comparison = Literal[">=", "<="]
 
 
@@ -47,6 +49,25 @@ class Check:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A quantity after every epoch of a long run, and whether it has stopped growing."""
+
+    label: str
+    unit: str
+    """'MiB'."""
+    values: tuple[float, ...]
+
+    @property
+    def growth(self) -> float:
+        """The mean of the last third over that of the middle third; 1 is flat."""
+        third = len(self.values) // 3
+        if third == 0:
+            raise ValueError(f"{self.label}: {len(self.values)} values have no thirds")
+        middle, last = self.values[third : 2 * third], self.values[-third:]
+        return (sum(last) / third) / (sum(middle) / third)
+
+
 @dataclass(slots=True)
 class Section:
     """One workload on one input."""
@@ -56,6 +77,10 @@ class Section:
     figures: list[Figure] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
+    grid: Grid | None = None
+    """Many queries, instead of figures."""
+    traces: list[Trace] = field(default_factory=list)
+    """What was measured after every epoch."""
     notes: dict[str, Any] = field(default_factory=dict)
     against: str = "native"
     """What the ratio of the first target is to."""

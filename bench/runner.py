@@ -16,6 +16,7 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -52,13 +53,13 @@ def run(contender: str, job: Job) -> Run:
     try:
         with log.open("wb") as out:
             command = [sys.executable, "-m", f"bench.peers.{contender}", str(work / "job.json")]
-            process = subprocess.Popen(command, cwd=HERE.parent, stdout=out, stderr=out, env=_environment())
+            process = subprocess.Popen(command, cwd=HERE.parent, stdout=out, stderr=out, env=environment())
             memory = Memory(process.pid)
             try:
                 status = process.wait()
             finally:
                 memory.stop()
-                _end(process)
+                end(process)
         answer_file = work / "answer.json"
         if status != 0 or not answer_file.exists():
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
@@ -69,7 +70,7 @@ def run(contender: str, job: Job) -> Run:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[Any]) -> None:
     """Leave nothing running when we are interrupted: the contender, its JVM and its Python workers."""
     if process.poll() is not None:
         return
@@ -80,12 +81,14 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _environment() -> dict[str, str]:
-    """This process's environment, with this Python for Spark and no other Spark's settings."""
+def environment() -> dict[str, str]:
+    """This process's environment, with this Python and this tree for Spark, and no other Spark's settings."""
     dropped = ("SPARK_HOME", "SPARK_CONF_DIR", "PYTHONPATH", "PYTHONHOME")
     kept = {key: value for key, value in os.environ.items() if key not in dropped}
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    return {**kept, **python, "SPARK_LOCAL_IP": "127.0.0.1"}
+    # The environment's editable install may be of another tree: what is measured is the tree this file is in.
+    tree = os.pathsep.join((str(HERE.parent / "src"), str(HERE.parent)))
+    return {**kept, **python, "PYTHONPATH": tree, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 class Memory:
@@ -102,7 +105,7 @@ class Memory:
 
     def _watch(self, pid: int) -> None:
         while not self._done.wait(SAMPLE_SECONDS):
-            self._samples.append((time.time(), _resident(pid)))
+            self._samples.append((time.time(), resident(pid)))
 
     def stop(self) -> None:
         self._done.set()
@@ -114,7 +117,8 @@ class Memory:
         return max((size for at, size in self._samples if since - margin <= at <= until + margin), default=0)
 
 
-def _resident(pid: int) -> int:
+def resident(pid: int) -> int:
+    """The resident memory of a process and all its descendants, in bytes."""
     total = 0
     try:
         root = psutil.Process(pid)

@@ -1,0 +1,134 @@
+"""Nexmark: its queries over the same CSV files by Millstream, Structured Streaming and Flink.
+
+Contenders stay for the whole workload and are asked query by query, in turn. A query that a
+contender cannot express, or on which it fails, is named with the reason.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from bench import flink
+from bench.grid import Grid, QueryTimes
+from bench.nexmark.data import prepare
+from bench.nexmark.job import Question, Reply
+from bench.nexmark.truth import QUERIES, Truth
+from bench.outcome import Check, Section
+from bench.plan import Plan
+from bench.resident import Resident
+
+LABELS = {
+    "millstream": "Millstream: durable view",
+    "flink_heap": "Flink: heap state, no checkpoints",
+    "flink_rocksdb": "Flink: RocksDB, 5 s checkpoints",
+    "native": "Structured Streaming: RocksDB",
+}
+OURS = "millstream"
+RIVALS = ("flink_heap", "flink_rocksdb", "native")
+
+Replies = dict[tuple[str, str], list[tuple[Reply, int]]]
+"""By query and contender: every reply, with the peak of the memory."""
+
+
+def measure(plan: Plan) -> list[Section]:
+    prepare(plan.events)
+    prepare(plan.warm_up_events)
+    queries = plan.queries or QUERIES
+    contenders, skipped = _contenders(plan)
+    replies: Replies = {}
+    with ExitStack() as opened:
+        for contender in contenders:
+            opened.callback(contender.close)
+        for turn in range(plan.runs):
+            for query in queries:
+                for contender in contenders:
+                    known = replies.setdefault((query, contender.name), [])
+                    if known and known[-1][0].seconds == 0:
+                        continue  # refused or failed before
+                    plan.say(f"nexmark {query}: {LABELS[contender.name]}, run {turn + 1}")
+                    known.append(contender.ask(_question(plan, contender.name, query, verify=turn == 0)))
+    names = [contender.name for contender in contenders]
+    rows = tuple(_times(query, names, replies) for query in queries)
+    rivals = tuple(name for name in RIVALS if name in names)
+    section = Section("nexmark", f"Nexmark, {plan.events.events:,} events from CSV")
+    section.grid = Grid(plan.events.events, OURS, rivals, LABELS, rows, skipped)
+    plan.say("checking the results of Nexmark")
+    section.checks = _checks(plan, queries, names, replies)
+    section.notes = {
+        "millstream": {query: replies[query, OURS][0][0].notes for query in queries},
+        "epochs": plan.events.files,
+        "rows": plan.events.rows(),
+    }
+    return [section]
+
+
+def _contenders(plan: Plan) -> tuple[list[Resident], dict[str, str]]:
+    """Who takes part, and who does not and why."""
+    taking_part = [Resident(OURS, "bench.peers.nexmark_millstream")]
+    skipped: dict[str, str] = {}
+    settings = {"flink_heap": "heap", "flink_rocksdb": "rocksdb"}
+    try:
+        python = flink.setup() if plan.install_flink else flink.installed()
+        if python is None:
+            raise flink.UnavailableError("not installed; `python -m bench.flink setup` does it")
+        for name, chosen in settings.items():
+            taking_part.append(Resident(name, "bench.peers.nexmark_flink", [chosen], python=python))
+    except flink.UnavailableError as reason:
+        plan.say(f"without Flink: {reason}")
+        skipped = dict.fromkeys(settings, str(reason))
+    taking_part.append(Resident("native", "bench.peers.nexmark_native", ["rocksdb"]))
+    return taking_part, skipped
+
+
+def _question(plan: Plan, contender: str, query: str, *, verify: bool) -> Question:
+    layout = "readers" if contender.startswith("flink") else "epochs"
+    path, warm_up = (str(getattr(events, layout)) for events in (plan.events, plan.warm_up_events))
+    return Question(query, path, warm_up, work="", verify=verify)
+
+
+def _times(query: str, contenders: list[str], replies: Replies) -> QueryTimes:
+    seconds: dict[str, tuple[float, ...]] = {}
+    absent: dict[str, str] = {}
+    peaks: dict[str, int] = {}
+    for name in contenders:
+        answered = replies[query, name]
+        for reply, _ in answered:
+            if reply.refused is not None:
+                absent[name] = f"cannot express it: {reply.refused}"
+            elif reply.failed is not None:
+                absent[name] = f"failed: {reply.failed}"
+        seconds[name] = () if name in absent else tuple(reply.seconds for reply, _ in answered)
+        peaks[name] = max(peak for _, peak in answered)
+    return QueryTimes(query, seconds, absent, peaks)
+
+
+def _checks(plan: Plan, queries: tuple[str, ...], contenders: list[str], replies: Replies) -> list[Check]:
+    """Millstream row by row, the others by their number of rows; a failure is no result and not right."""
+    found = []
+    with Truth(plan.events.epochs) as truth:
+        for query in queries:
+            expected = truth.rows(query)
+            for name in contenders:
+                check = judge(query, name, replies[query, name][0][0], expected)
+                if check is not None:
+                    found.append(check)
+    return found
+
+
+def judge(query: str, contender: str, reply: Reply, expected: int) -> Check | None:
+    """Whether a result is right; None if there is none to judge."""
+    what = f"{query}: {LABELS[contender]}"
+    if reply.failed is not None:
+        return Check(what, False, reply.failed)
+    if reply.refused is not None or reply.rows is None:
+        return None
+    if reply.difference is not None:
+        return Check(what, False, reply.difference)
+    if contender == OURS:
+        return Check(what, True, f"{reply.rows:,} rows, each as the one-shot query has it")
+    if reply.expected_rows is not None:
+        still_open = expected - reply.expected_rows
+        later = f", {still_open:,} more in windows that are open at the end" if still_open else ""
+        detail = f"{reply.rows:,} rows of {reply.expected_rows:,}{later}"
+        return Check(what, reply.rows == reply.expected_rows, detail)
+    return Check(what, reply.rows == expected, f"{reply.rows:,} rows of {expected:,}")
