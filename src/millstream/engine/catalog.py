@@ -6,6 +6,7 @@ Spark; reading a view never does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -154,11 +155,11 @@ class Catalog:
     def check_free(self, name: str, position: Position | None) -> None:
         """Refuse names that are taken or that Millstream keeps for itself."""
         check_name(name)
-        if name.lower().endswith(LETTERS):
+        if name.lower().endswith(LETTERS) or re.search(r"\$\d+$|~", name):
             raise MillstreamError(
                 "RESERVED_NAME",
                 f"{name!r} is reserved",
-                hint="names may not end in __late or __dead",
+                hint="names may not end in __late, __dead or $ and a number, nor have a ~",
                 position=position,
             )
         if self.find(name) is not None:

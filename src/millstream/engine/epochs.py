@@ -225,6 +225,11 @@ class Epoch:
     """How far the streams were and how far they are."""
     behind: dict[str, tuple[Progress, Progress]] = field(default_factory=dict)
     """The same for parts of views that read the past."""
+    _plans: dict[str, ViewPlan] = field(init=False)
+    """The plan that each part on Spark belongs to."""
+
+    def __post_init__(self) -> None:
+        self._plans = {part.name: plan for plan in self.loop.plans() for part in plan.on_spark}
 
     def move(self, entry: StreamEntry, after: Progress) -> None:
         self.moves[entry.name] = (self.loop.progress(entry), after)
@@ -283,10 +288,9 @@ class Epoch:
             self.views.extend(ViewPart(part, None, *self.marks_of(part)) for part in chosen)
 
     def marks_of(self, part: View) -> tuple[int, int]:
-        plan = next(plan for plan in self.loop.plans() if part in plan.parts)
         horizon = part.horizon if isinstance(part, AppendView) else None
         streams = horizon.streams if horizon is not None else (part.stream,)
-        return self.marks(plan, streams, on_clock=is_on_clock(part))
+        return self.marks(self._plans[part.name], streams, on_clock=is_on_clock(part))
 
     def part(self, timings: Mapping[str, float]) -> EpochPart:
         """All of it, with what is computed in the store from these changes."""

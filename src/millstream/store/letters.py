@@ -13,6 +13,8 @@ from millstream.store.moment import Moment
 from millstream.store.naming import internal, literal, public, quote
 
 _ROWS = "__letters"
+# A row that was late for a hidden part was late for its view.
+_OF_VIEW = r"regexp_replace(__view, '\$[0-9]+$', '')"
 
 
 def create_letters(connection: duckdb.DuckDBPyConnection, stream: Stream) -> None:
@@ -25,7 +27,7 @@ def create_letters(connection: duckdb.DuckDBPyConnection, stream: Stream) -> Non
         reason = "__reason AS reason, __raw AS raw, " if kind == "dead" else ""
         columns = ", ".join(quote(name) for name in stream.schema.names())
         connection.execute(
-            f"CREATE VIEW {public(f'{stream.name}__{kind}')} AS SELECT __epoch AS _epoch, __view AS _view, "
+            f"CREATE VIEW {public(f'{stream.name}__{kind}')} AS SELECT __epoch AS _epoch, {_OF_VIEW} AS _view, "
             f"__p AS _partition, __o AS _offset, {reason}{columns} FROM {table}"
         )
 
