@@ -18,7 +18,7 @@ from bench.tables import (
     absence_lines,
     figure_table,
     grid_table,
-    state_lines,
+    note_lines,
     target_table,
     trace_table,
 )
@@ -33,7 +33,7 @@ def show(console: Console, sections: Sequence[Section], machine: dict[str, str],
             _say(console, absence_lines(section.grid))
         if section.traces:
             _show(console, trace_table(section))
-        _say(console, state_lines(section))
+        _say(console, note_lines(section))
     if any(section.targets for section in sections):
         _show_targets(console, sections)
 
@@ -119,7 +119,7 @@ def write_markdown(path: Path, sections: Sequence[Section], machine: dict[str, s
     for section in sections:
         tables = [grid_table(section, section.grid)] if section.grid is not None else []
         tables += [trace_table(section)] if section.traces else []
-        lines = (absence_lines(section.grid) if section.grid is not None else []) + state_lines(section)
+        lines = (absence_lines(section.grid) if section.grid is not None else []) + note_lines(section)
         if tables or lines:
             parts += [f"### {section.title}", *(table.markdown() for table in tables)]
         if lines:

@@ -59,11 +59,11 @@ def absence_lines(grid: Grid) -> list[str]:
     return lines + [f"{query}, {grid.labels[name]}: {reason}" for name, query, reason in grid.absences()]
 
 
-def state_lines(section: Section) -> list[str]:
-    """What a state section says in words: a refusal, or the bounds that EXPLAIN names."""
+def note_lines(section: Section) -> list[str]:
+    """What a section says in words: what was not checked, a refusal, or the bounds that EXPLAIN names."""
     if "refused" in section.notes:
         return [f"{section.title}: refused, {section.notes['refused']}"]
-    return [f"EXPLAIN: {line}" for line in section.notes.get("bounds", ())]
+    return [*section.notes.get("unchecked", ()), *(f"EXPLAIN: {line}" for line in section.notes.get("bounds", ()))]
 
 
 def trace_table(section: Section) -> TextTable:

@@ -12,7 +12,7 @@ from bench.nexmark.data import Events, deal, prepare
 from bench.nexmark.job import Reply
 from bench.nexmark.truth import QUERIES, Truth
 from bench.peers.nexmark_millstream import streams
-from bench.workloads.nexmark import judge
+from bench.workloads.nexmark import _unchecked, judge
 from millstream.sql import parse_script
 from millstream.sql.statements import CreateStream
 
@@ -94,6 +94,18 @@ def test_the_truth_sees_a_wrong_value_and_a_missing_row(events: Events) -> None:
         assert f"0 rows, should be {truth.rows('q2')}" in found
 
 
+def test_what_is_not_checked_is_named() -> None:
+    replies = {
+        ("q8", "native"): [(Reply(seconds=1.0, rows=0, expected_rows=0), 0)],
+        ("q12", "native"): [(Reply(seconds=1.0), 0)],
+        ("q19", "native"): [(Reply(refused="no ranks over streams"), 0)],
+        ("q0", "native"): [(Reply(seconds=1.0, rows=3, expected_rows=3), 0)],
+    }
+    first, second = _unchecked(("q0", "q8", "q12", "q19"), ["native"], replies)
+    assert first.startswith("q8, Structured Streaming: RocksDB: not checked, no window")
+    assert second.startswith("q12, Structured Streaming: RocksDB: not checked, its rows")
+
+
 @pytest.mark.parametrize(
     ("contender", "reply", "ok"),
     [
@@ -103,6 +115,8 @@ def test_the_truth_sees_a_wrong_value_and_a_missing_row(events: Events) -> None:
         pytest.param("flink_heap", Reply(rows=6), False, id="a row less"),
         pytest.param("native", Reply(rows=4, expected_rows=4), True, id="all of the closed windows"),
         pytest.param("native", Reply(rows=7, expected_rows=4), False, id="more than the closed windows"),
+        pytest.param("native", Reply(rows=0, expected_rows=0), None, id="no closed window shows nothing"),
+        pytest.param("native", Reply(rows=1, expected_rows=0), False, id="rows of open windows"),
         pytest.param("native", Reply(failed="Py4JError: no"), False, id="failed"),
         pytest.param("native", Reply(refused="no ranks over streams"), None, id="refused"),
         pytest.param("flink_heap", Reply(seconds=1.0), None, id="not counted"),
