@@ -7,6 +7,8 @@
 unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYTHONPATH PYTHONHOME
 
 BIN := .venv/bin
+# Tests wait more than they compute: two workers, each with a Spark of its own, keep two cores busy.
+WORKERS ?= 2
 
 .PHONY: help setup demo test check format bench bench-quick requirements hooks clean java venv
 
@@ -18,8 +20,8 @@ setup: java venv ## Create or update .venv (Python 3.11 to 3.13, Java 17 or newe
 demo: java venv ## Run the demonstration: about half a minute; ARGS=--forever keeps going
 	@$(BIN)/millstream demo $(ARGS)
 
-test: java venv ## Run the tests; ARGS="tests/unit -k window" picks some
-	$(BIN)/python -m pytest $(ARGS)
+test: java venv ## Run the tests; ARGS="tests/unit -k window" picks some, WORKERS=0 runs them in one process
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: venv ## Check format, lint, types and the direction of imports
 	$(BIN)/ruff format --check .
