@@ -193,7 +193,7 @@ def test_prompt(state: Path) -> None:
         terminal.type("this is a mistake")
         terminal.wait_for("mistake")
         terminal.type("\x03")
-        time.sleep(0.3)
+        terminal.wait_for("millstream>")
         terminal.type("SUBSCRIBE v;\r")
         terminal.wait_for("k = a, n = 1")
         terminal.type("\x03")

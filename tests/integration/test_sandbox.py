@@ -425,5 +425,5 @@ def test_names_stay_in_the_data_directory(connect: Connect, tmp_path: Path) -> N
     with contextlib.suppress(ms.MillstreamError):
         db.drain()
     assert {path.name for path in tmp_path.iterdir()} == {"db", "inbox"}
-    assert not any("outside" in path.name for path in (tmp_path.parent, tmp_path / "db") for path in path.iterdir())
+    assert not any(path.name == "outside" for path in (*tmp_path.parent.iterdir(), *(tmp_path / "db").iterdir()))
     assert not Path("/tmp/outside").exists()

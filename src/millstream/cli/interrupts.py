@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -19,14 +19,16 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def stop_on_interrupt() -> Iterator[threading.Event]:
-    """An event that is set once the user wants to stop."""
+def stop_on_interrupt(tell: Callable[[], None] | None = None) -> Iterator[threading.Event]:
+    """An event that is set once the user wants to stop; `tell` is called then, inside of the signal handler."""
     stop = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.is_set() and number == signal.SIGINT:
             os._exit(130)
         stop.set()
+        if tell is not None:
+            tell()
 
     before = {number: signal.signal(number, handle) for number in _SIGNALS}
     try:

@@ -164,11 +164,9 @@ def _tail_view(db: Database, view: str, from_epoch: int, *, once: bool, format: 
 def follow(db: Database, view: str, from_epoch: int, format: Format) -> None:
     """Print the changes of a view as they come, until Ctrl-C."""
     changes = db.subscribe(view, from_epoch)
-    try:
+    with stop_on_interrupt(changes.end):
         for change in changes:
             show_change(change, format)
-    except KeyboardInterrupt:
-        changes.close()
 
 
 def _tail_topic(topic: Topic, last: int | None, *, once: bool) -> None:

@@ -69,6 +69,10 @@ class Subscription(Iterator[dict[str, Any]]):
         self._pending.extend(rows)
         return True
 
+    def end(self) -> None:
+        """Have the iteration end soon. Takes no lock, so a signal handler may call it."""
+        self._closed = True
+
     def close(self) -> None:
         self._closed = True
         with self._committed:

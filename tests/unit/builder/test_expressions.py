@@ -152,7 +152,8 @@ def test_every_keyword_can_be_a_column() -> None:
 leaves = st.one_of(
     st.sampled_from([a, b, c, ms.col("t.x"), ms.fn.upper("a"), ms.expr("a || b"), ms.expr("a DIV 2")]),
     st.integers(-3, 3).map(ms.lit),
-    st.sampled_from(["x", None, True, 1.5, timedelta(days=1)]).map(ms.lit),
+    # No intervals: what is added to one is read as another interval, whatever it is.
+    st.sampled_from(["x", None, True, 1.5]).map(ms.lit),
 )
 _BINARY = [
     lambda x, y: x + y,

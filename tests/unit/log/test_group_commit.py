@@ -121,7 +121,7 @@ def test_a_failed_sync_fails_everyone_who_waited_and_is_not_repeated(
             return
         assert reached.wait(10)
         deadline = time.monotonic() + 10
-        while len(topic._partitions[0]._unsynced) < 3 and time.monotonic() < deadline:
+        while len(topic._partitions[0]._unsynced) < 4 and time.monotonic() < deadline:
             time.sleep(0.001)
         go_on.set()
 

@@ -45,7 +45,7 @@ CASES = [
     ("ELSE SELECT 1", "UNKNOWN_STATEMENT", "ELSE", ""),
     ("SHOW STREEMS", "UNKNOWN_STATEMENT", "STREEMS", "did you mean 'streams'?"),
     ("SHOW", "UNKNOWN_STATEMENT", "", "cannot show nothing"),
-    ("CREATE SINK k", "UNKNOWN_STATEMENT", "SINK", "known: materialized view, stream, table, view"),
+    ("CREATE SINK k", "UNKNOWN_STATEMENT", "SINK", "known: function, materialized view, stream, table, view"),
     ("CREATE", "UNKNOWN_STATEMENT", "", "cannot create nothing"),
     ("DROP INDEX i", "UNKNOWN_STATEMENT", "INDEX", "cannot drop 'INDEX'"),
     ("EXPLAIN CREATE STREAM s (a INT)", "UNKNOWN_STATEMENT", "CREATE", "only views and queries have a plan"),

@@ -22,7 +22,7 @@ from millstream.store.protocol import BEGINNING, ViewPart
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[object]:
     connection = open_database(tmp_path / "store.duckdb", "200MB")
-    connection.execute("CREATE SCHEMA ms")
+    connection.execute("CREATE SCHEMA IF NOT EXISTS ms")
     connection.execute(completeness.COMPLETENESS)
     yield connection
     connection.close()

@@ -339,8 +339,7 @@ def test_a_dropped_view_leaves_nothing_behind(call: str, tmp_path: Path) -> None
         before = store.query("SELECT table_name FROM information_schema.tables").to_pylist()
         view = plan(call, "")
         planned = ViewPlan((view,))
-        for old in (None, planned):
-            store.create_view(planned, {view.name: delta_schema(view)}, "CREATE VIEW …", 0, {}, replace=old)
+        store.create_view(planned, {view.name: delta_schema(view)}, "CREATE VIEW …", 0, {})
         store.drop("v")
         assert store.query("SELECT table_name FROM information_schema.tables").to_pylist() == before
     finally:
