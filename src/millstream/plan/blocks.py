@@ -18,6 +18,7 @@ from millstream.model.settings import ViewOptions
 from millstream.plan.bounds import Clock, Column, time_bounds
 from millstream.plan.maintenance import Block, Choice, conjuncts, identity, optional_side
 from millstream.plan.nodes import VERSIONS, AppendView, Horizon, Input, OuterRows, Part, QueryView, Stream, Top
+from millstream.plan.reading import WINDOW_COLUMNS
 from millstream.plan.relations import Relation
 from millstream.sql import position_of, store_sql
 from millstream.sql.statements import CreateView
@@ -215,7 +216,7 @@ class BlockPlanner:
         used = [c.name for c in select.find_all(exp.Column) if c.table.lower() == alias]
         names = list(dict.fromkeys(name.lower() for name in used))
         if source.call is not None and call is None and source.call.time_column is not None:
-            plain = [name for name in names if name not in ("window_start", "window_end")]
+            plain = [name for name in names if name not in WINDOW_COLUMNS]
             names = list(dict.fromkeys([*plain, source.call.time_column.lower()]))
         if not names:
             names = [stream.schema.names()[0].lower()]
@@ -249,7 +250,7 @@ class BlockPlanner:
             f'SELECT {own}, make_timestamp("__ws") AS "window_start", make_timestamp("__ws" + {call.size}) AS '
             f'"window_end" FROM (SELECT *, {starts} AS "__ws" FROM "__in0")'
         )
-        columns = (*relation.columns, "window_start", "window_end")
+        columns = (*relation.columns, *WINDOW_COLUMNS)
         inputs = (Input(relation.name, relation.columns, relation.append_only),)
         part = self._view(self.new_name(), sql, columns, inputs, method="delta", key=())
         self.parts.append(part)
@@ -326,7 +327,7 @@ class BlockPlanner:
                 continue
             top = Top(
                 tuple(column.name for column in columns),
-                store_sql(_without_alias(order)),
+                store_sql(_unqualified(order)),
                 store_sql(window.this),
                 limit,
             )
@@ -419,10 +420,6 @@ def _unqualified(node: exp.Expr) -> exp.Expr:
     for column in copy.find_all(exp.Column):
         column.set("table", None)
     return copy
-
-
-def _without_alias(order: exp.Order) -> exp.Order:
-    return _unqualified(order)  # type: ignore[return-value]
 
 
 def _settle_ties(window: exp.Window) -> None:

@@ -24,7 +24,7 @@ from millstream.plan.blocks import BlockPlanner, Source
 from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, Stream, ViewPlan
 from millstream.plan.planner import plan_rows, plan_view
 from millstream.plan.ranking import merged_ranking
-from millstream.plan.reading import Typer
+from millstream.plan.reading import WINDOW_COLUMNS, Typer
 from millstream.plan.relations import Relation, Relations
 from millstream.sql import position_of, read_window_call
 from millstream.sql.statements import DEFAULT_EMIT, CreateView, Emit
@@ -32,7 +32,6 @@ from millstream.sql.windows import WindowCall
 
 # What one select over one stream cannot do by itself, but a query over its kept rows can.
 _NEEDS_ROWS = frozenset({"NOT_SUPPORTED", "UNSUPPORTED_AGGREGATE"})
-_WINDOW_COLUMNS = ("window_start", "window_end")
 
 
 def plan_query(create: CreateView, relations: Relations, typer: Typer) -> ViewPlan:
@@ -47,11 +46,14 @@ class Place:
     relation: Relation
     call: WindowCall | None
     table: exp.Table
-    as_of: exp.Expr | None
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return self.relation.columns + (_WINDOW_COLUMNS if self.call is not None else ())
+        return self.relation.columns + (WINDOW_COLUMNS if self.call is not None else ())
+
+    def can_keep_rows(self, error: MillstreamError) -> bool:
+        """Whether a query that Spark cannot do alone, as the error says, can be one over kept rows."""
+        return error.code in _NEEDS_ROWS and (self.call is None or self.call.kind in ("tumble", "hop"))
 
 
 @dataclass
@@ -94,7 +96,7 @@ class Decomposition:
             try:
                 return ViewPlan((plan_view(self.create, self._find_stream, self.typer),))
             except MillstreamError as error:
-                if error.code not in _NEEDS_ROWS or (simple.call and simple.call.kind not in ("tumble", "hop")):
+                if not simple.can_keep_rows(error):
                     raise
         query = self._qualify(query)
         _rename(query, names, self._error)
@@ -130,8 +132,7 @@ class Decomposition:
                     hint="CREATE TABLE … WITH (versioned = 'true')",
                 )
             marker = f"__r{len(self._places)}"
-            place = Place(relation, call, table.copy(), version.expression.copy() if version is not None else None)
-            self._places[marker] = place
+            self._places[marker] = Place(relation, call, table.copy())
             alias = (call.alias if call else table.alias) or name
             marked = exp.Table(this=exp.to_identifier(marker), alias=exp.TableAlias(this=exp.to_identifier(alias)))
             for key in ("joins", "laterals", "pivots"):
@@ -180,7 +181,6 @@ class Decomposition:
         match query:
             case exp.Subquery():
                 if any(query.args.get(key) for key in ("order", "limit", "offset", "joins", "pivots")):
-                    query = exp.select("*").from_(query)
                     raise self._error("NOT_SUPPORTED", "this form of subquery is not supported in a view", query)
                 return self._query(query.this, name)
             case exp.SetOperation():
@@ -229,7 +229,7 @@ class Decomposition:
             try:
                 return self._stream_part(select, name, single)
             except MillstreamError as error:
-                if error.code not in _NEEDS_ROWS or (single.call and single.call.kind not in ("tumble", "hop")):
+                if not single.can_keep_rows(error):
                     raise
         sources = [source for item in _from_items(select) if (source := self._source_of(item)) is not None]
         inner = self._inner_sources(select)
@@ -311,8 +311,6 @@ class Decomposition:
         return plan_rows(statement, self._find_stream, self.typer)
 
     def _add(self, part: Part) -> Relation:
-        if isinstance(part, QueryView) and part.name != self.create.name:
-            part = replace(part, hidden=True)
         self.parts.append(part)
         match part:
             case QueryView():

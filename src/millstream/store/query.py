@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import duckdb
 
+from millstream.plan.identities import add_op
 from millstream.plan.nodes import VERSIONS, Input, OuterRows, QueryView
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog, derive_changelog, kept_past
 from millstream.store.deltas import has_rows, note_changes, remove_rows
@@ -56,7 +57,7 @@ class QueryMaintainer:
         elif not view.hidden:
             create_changelog(connection, view.name, public(view.name))
             connection.execute(
-                f"INSERT INTO {changes_table(view.name)} SELECT {epoch}, {ADD}, {now}, '{self._add_op}', 'early', 0, "
+                f"INSERT INTO {changes_table(view.name)} SELECT {epoch}, {ADD}, {now}, '{add_op(view)}', 'early', 0, "
                 f"false, {self._own} FROM {self._rows}"
             )
 
@@ -202,10 +203,6 @@ class QueryMaintainer:
 
     # -- what is published ---------------------------------------------------------------------
 
-    @property
-    def _add_op(self) -> str:
-        return "upsert" if self.view.identity and self.view.accumulation != "retracting" else "insert"
-
     def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> bool:
         view, gone, come = self.view, removed(self.view.name), added(self.view.name)
         loses, gains = has_rows(connection, gone), has_rows(connection, come)
@@ -231,7 +228,7 @@ class QueryMaintainer:
         view, gone, come = self.view, removed(self.view.name), added(self.view.name)
         head = f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}"
         if loses:
-            refined = self._add_op == "upsert"
+            refined = add_op(self.view) == "upsert"
             op = "delete" if refined else "retract"
             unless = ""
             if refined:
@@ -241,7 +238,7 @@ class QueryMaintainer:
                 f"{head}, {REMOVE}, {at.now}, '{op}', 'early', 0, false, {self._own} FROM {gone} g{unless}"
             )
         if gains:
-            connection.execute(f"{head}, {ADD}, {at.now}, '{self._add_op}', 'early', 0, false, {self._own} FROM {come}")
+            connection.execute(f"{head}, {ADD}, {at.now}, '{add_op(view)}', 'early', 0, false, {self._own} FROM {come}")
 
     def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> bool:
         """Drop what is older than the view retains, and say so in the changelog."""
