@@ -176,24 +176,27 @@ def test_prompt(state: Path) -> None:
         assert refused.stderr.startswith("error[DATA_DIR_IN_USE]: ")
         assert str(terminal.pid) in refused.stderr
 
-        terminal.type("CREATE STREAM s (k STRING, ts TIMESTAMP,\r WATERMARK FOR ts AS ts - INTERVAL 2 SECONDS);\r")
-        terminal.wait_for("created stream s")
-        terminal.type("CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM s GROUP BY k;\r")
-        terminal.wait_for("created view v")
-        terminal.type("INSERT INTO s VALUES ('a', TIMESTAMP '2024-01-01 00:00:00');\r")
-        terminal.wait_for("inserted 1 row into s, in epoch ")
-        terminal.type("SELECT * FROM v;\r")
-        assert "│ a │ 1 │" in terminal.wait_for("1 row")
+        def enter(statement: str, answer: str) -> str:
+            """Type at a prompt that is there: what comes earlier may be echoed by the terminal itself."""
+            terminal.type(statement + "\r")
+            shown = terminal.wait_for(answer)
+            terminal.wait_for("millstream>")
+            return shown
 
-        terminal.type("SELECT * FROM w;\r")
-        answer = terminal.wait_for("hint:")
+        enter(
+            "CREATE STREAM s (k STRING, ts TIMESTAMP,\r WATERMARK FOR ts AS ts - INTERVAL 2 SECONDS);",
+            "created stream s",
+        )
+        enter("CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM s GROUP BY k;", "created view v")
+        enter("INSERT INTO s VALUES ('a', TIMESTAMP '2024-01-01 00:00:00');", "inserted 1 row into s, in epoch ")
+        assert "│ a │ 1 │" in enter("SELECT * FROM v;", "1 row")
+        answer = enter("SELECT * FROM w;", "hint:")
         assert "error[UNKNOWN_RELATION]: there is no view or table 'w'" in answer
         assert "1 | SELECT * FROM w;\n    |               ^\n" in answer
 
         terminal.type("this is a mistake")
         terminal.wait_for("mistake")
-        terminal.type("\x03")
-        terminal.wait_for("millstream>")
+        terminal.type("\x03")  # the line is cleared, or what follows would be part of the mistake
         terminal.type("SUBSCRIBE v;\r")
         terminal.wait_for("k = a, n = 1")
         terminal.type("\x03")
