@@ -19,12 +19,13 @@ from pyspark.sql import SparkSession
 
 import millstream as ms
 from millstream.engine import reads
+from millstream.kernel import csv as csv_kernel
+from millstream.kernel.csv import CsvRefusedError
 from millstream.model.schema import Column, Schema
 from millstream.plan.nodes import Stream
 from millstream.plan.slices import FileSlice
-from millstream.spark import csv_kernel, relation
+from millstream.spark import relation
 from millstream.spark.arrow import collect
-from millstream.spark.csv_kernel import CsvRefusedError
 from millstream.spark.epoch import OpenEpoch
 from millstream.spark.relation import Decoder
 from millstream.spark.session import new_session, start_spark

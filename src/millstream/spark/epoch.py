@@ -20,10 +20,10 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.classic.column import Column
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from millstream.kernel.csv import CsvRefusedError
 from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
 from millstream.plan.slices import RowsSlice, Slice
 from millstream.spark.arrow import collect, flatten, naive
-from millstream.spark.csv_kernel import CsvRefusedError
 from millstream.spark.delta import (
     append_counts_sql,
     delta_sql,

@@ -21,13 +21,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
 
+from millstream.kernel.csv import CsvKernel, CsvRefusedError, split
 from millstream.log import read_frame
 from millstream.model.schema import spark_type
 from millstream.model.time import format_duration, to_micros
 from millstream.plan.nodes import Stream
 from millstream.plan.slices import BatchSlice, FileSlice, FrameSlice, GeneratedSlice, RowsSlice, Slice, align
 from millstream.spark.arrow import zoned
-from millstream.spark.csv_kernel import CsvKernel, CsvRefusedError, split
 
 _PLACE = "__p INT, __o BIGINT, __landed BIGINT, __pt BIGINT"
 _PLACE_NAMES = "__p, __o, __landed, __pt"

@@ -2,7 +2,7 @@
 
 Owns the forms in DuckDB's SQL of functions that DuckDB has under the same name with another meaning
 at some edge: NULL, NaN, an index out of range, a letter beyond ASCII. `⟨0⟩`, `⟨1⟩` … are the arguments
-in the order of the names beside the form. Functions `ms_…` are Python's, see `store.functions`.
+in the order of the names beside the form. Functions `ms_…` are Python's, see `kernel.functions`.
 What is not here DuckDB computes as Spark does; a test compares every function on both.
 """
 

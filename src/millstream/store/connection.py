@@ -14,9 +14,9 @@ import duckdb
 import pyarrow as pa
 from datasketches import hll_sketch, hll_union, tgt_hll_type
 
+from millstream.kernel.functions import create_scalar_functions
 from millstream.model.errors import MillstreamError
 from millstream.sql.store_forms import FAILED, REFUSED
-from millstream.store.functions import create_scalar_functions
 
 _SKETCH_BITS = 12
 _FULL = ("No space left", "disk quota", "out of disk", "could not allocate disk")

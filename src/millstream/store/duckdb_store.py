@@ -18,6 +18,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from millstream.kernel.functions import create_user_function, remove_user_function
 from millstream.model.errors import MillstreamError
 from millstream.model.user_functions import UserFunction
 from millstream.plan.lateness import Lateness
@@ -33,7 +34,6 @@ from millstream.store.completeness import (
 )
 from millstream.store.connection import open_database, store_error
 from millstream.store.deltas import has_rows
-from millstream.store.functions import create_user_function, remove_user_function
 from millstream.store.letters import (
     create_letters,
     drop_letters,

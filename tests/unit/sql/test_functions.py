@@ -8,6 +8,7 @@ import duckdb
 import pytest
 from sqlglot import exp
 
+from millstream.kernel.functions import create_scalar_functions
 from millstream.model.errors import MillstreamError
 from millstream.sql import AGGREGATES, check_query, parse_statement, store_sql
 from millstream.sql.allowlist import (
@@ -20,7 +21,6 @@ from millstream.sql.allowlist import (
 )
 from millstream.sql.signatures import OPERATORS
 from millstream.sql.statements import Select
-from millstream.store.functions import create_scalar_functions
 
 
 def query_of(text: str) -> exp.Query:

@@ -6,13 +6,13 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from millstream.kernel.functions import create_scalar_functions
 from millstream.model.errors import MillstreamError
 from millstream.sql import bind_calls, parse_statement, spark_sql, store_sql
 from millstream.sql.formats import format_regex, strftime_format
 from millstream.sql.patterns import store_pattern, store_replacement
 from millstream.sql.statements import Select
 from millstream.store.connection import store_error
-from millstream.store.functions import create_scalar_functions
 
 
 def written(text: str) -> str:

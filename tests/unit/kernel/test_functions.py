@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millstream.store.functions import edit_distance, initcap, java_double
+from millstream.kernel.functions import edit_distance, initcap, java_double
 
 
 @pytest.mark.parametrize(

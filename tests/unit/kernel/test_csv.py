@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from millstream.spark import csv_kernel
-from millstream.spark.csv_kernel import CsvKernel, CsvRange, CsvRefusedError, split
+from millstream.kernel import csv as csv_kernel
+from millstream.kernel.csv import CsvKernel, CsvRange, CsvRefusedError, split
 
 PAIR = pa.schema([("k", pa.int64()), ("v", pa.string())])
 
