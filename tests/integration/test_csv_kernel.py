@@ -335,7 +335,7 @@ def test_a_refused_epoch_is_read_by_spark(
     found = watched.content()
     watched.db.close()
 
-    monkeypatch.setattr(reads.CsvTrials, "is_due", lambda *_: False)
+    monkeypatch.setattr(reads.Trials, "is_due", lambda *_: False)
     plain = Watched(connect("spark"), tmp_path / "in", monkeypatch)
     plain.db.drain()
     assert plain.readers == ["spark"] * 4

@@ -44,6 +44,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings, SparkSettings
 from millstream.model.time import Clock, SystemClock
 from millstream.sources import LogOptions
+from millstream.spark.native import NativeForms
 from millstream.spark.session import new_session, start_spark
 from millstream.spark.streaming import StreamingSource
 from millstream.sql import parse_script, parse_statement
@@ -116,6 +117,7 @@ class Database:
             self._definitions = Definitions(
                 self._catalog, self._store, self._log, self._clock, self._session, self._directory, self._functions
             )
+            forms = NativeForms()
             self._loop = EpochLoop(
                 self._catalog,
                 self._store,
@@ -124,13 +126,15 @@ class Database:
                 self._definitions.plan,
                 Turns(),
                 threading.Condition(),
-                Reader(self._session, self._functions.prepare),
+                Reader(self._session, self._functions.prepare, forms, self._settings.kernel),
             )
             undo.callback(self._loop.reader.close)
             self._replacing = Replacing(self._definitions, self._catalog, self._store)
-            past = Reader(self._session, self._functions.prepare, first_generation=GENERATIONS)
+            past = Reader(
+                self._session, self._functions.prepare, forms, self._settings.kernel, first_generation=GENERATIONS
+            )
             undo.callback(past.close)
-            beside = Reader(self._session_beside, self._functions.prepare)
+            beside = Reader(self._session_beside, self._functions.prepare, forms, self._settings.kernel)
             undo.callback(beside.close)
             self._history = History(self._loop, self._replacing, past, beside)
             self._statements = Statements(self)

@@ -18,13 +18,16 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from millstream.engine.catalog import StreamEntry
-from millstream.plan.nodes import View
+from millstream.kernel.shares import RefusedError
+from millstream.model.settings import Kernel
+from millstream.plan.nodes import AggregateView, View
 from millstream.plan.slices import BatchSlice, FileSlice
 from millstream.sources import Cut, Offsets
 from millstream.sources.options import DAY
-from millstream.spark.csv_trials import CsvTrials
 from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta
+from millstream.spark.native import NativeEpoch, NativeForms
 from millstream.spark.relation import Decoder
+from millstream.spark.trials import Trials
 from millstream.store.protocol import Progress
 
 # More in flight at a time share the same cores and were measured to gain nothing; and some jobs must know the newest
@@ -53,7 +56,7 @@ class Read:
     """What Spark has made of a job. Open until it is committed: late and dead rows may be asked for."""
 
     job: Job
-    opened: OpenEpoch
+    opened: OpenEpoch | NativeEpoch
     stats: StreamStats
     deltas: dict[str, ViewDelta]
     table_rows: pa.Table | None
@@ -71,6 +74,8 @@ class Reader:
         self,
         spark: Callable[[], SparkSession],
         prepare: Callable[[SparkSession], None],
+        forms: NativeForms,
+        kernel: Kernel = "auto",
         *,
         first_generation: int = 0,
     ) -> None:
@@ -80,7 +85,10 @@ class Reader:
         self._ahead: deque[tuple[tuple[Job, ...], Future[list[Read]]]] = deque()
         self._first = first_generation
         self._generation = 0
-        self._trials = CsvTrials()
+        self._trials = Trials()
+        self._forms = forms
+        self._most_tasks: int | None = None
+        self.kernel: Kernel = kernel
 
     def ahead(self, is_current: Callable[[Job], bool]) -> tuple[Job, ...] | None:
         """The next jobs that are being read ahead, if they are still the right ones."""
@@ -143,20 +151,58 @@ class Reader:
         max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
         partitions = entry.source.partitions if entry.source is not None else 1
         # Which of two rows of a file came first is known to Spark's reader only.
-        by_order = entry.is_table or entry.stream.percentile is not None
+        by_order = entry.stream.is_ordered
         is_csv = isinstance(slice_, FileSlice) and slice_.format == "csv" and not by_order
-        decoder = Decoder(entry.stream, max_ahead, generation, by_kernel=is_csv and self._trials.is_due(entry.name))
-        opened = OpenEpoch(spark, decoder, slice_, job.plans, partitions, job.newest)
+
+        def on_spark(views: Sequence[View]) -> OpenEpoch:
+            decoder = Decoder(entry.stream, max_ahead, generation, by_kernel=is_csv and due)
+            return OpenEpoch(spark, decoder, slice_, views, partitions, job.newest)
+
+        due = self._trials.is_due(entry.name)
+        opened: OpenEpoch | NativeEpoch
+        if due and not by_order and self.kernel != "spark":
+            on_clock = any(isinstance(view, AggregateView) and view.on_clock for view in job.plans)
+            opened = NativeEpoch(
+                spark,
+                slice_,
+                entry.stream,
+                max_ahead,
+                job.plans,
+                self._forms,
+                self._tasks(spark),
+                on_spark,
+                self._trials,
+                on_clock,
+            )
+            try:
+                stats, deltas = opened.run()
+                self._trials.record(entry.name, refused=False)
+                return Read(job, opened, stats, deltas, None, time.perf_counter() - started)
+            except RefusedError:
+                opened.close()
+                due = False
+                self._trials.record(entry.name, refused=True)
+            except BaseException:
+                opened.close()
+                raise
+        opened = on_spark(job.plans)
         try:
             table_rows: pa.Table | None = None
-            deltas: dict[str, ViewDelta] = {}
             if entry.is_table:
                 stats, table_rows = opened.run_table()
+                deltas = {}
             else:
                 stats, deltas = opened.run()
         except BaseException:
             opened.close()
             raise
-        if decoder.by_kernel:
+        if is_csv and due:
             self._trials.record(entry.name, opened.refused)
         return Read(job, opened, stats, deltas, table_rows, time.perf_counter() - started)
+
+    def _tasks(self, spark: SparkSession) -> int:
+        """How many tasks a session may have at a time."""
+        if self._most_tasks is None:
+            most = spark.sparkContext.defaultParallelism
+            self._most_tasks = min(int(spark.conf.get("spark.sql.shuffle.partitions") or most), most)
+        return self._most_tasks

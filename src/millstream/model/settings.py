@@ -7,7 +7,7 @@ when the statement is read, never later.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -106,12 +106,17 @@ class SparkSettings(BaseModel):
     conf: dict[str, str] = Field(default_factory=dict)
 
 
+Kernel = Literal["auto", "native", "spark"]
+"""What computes deltas: Spark SQL for all views, or native kernels for those that they can express."""
+
+
 class EngineSettings(BaseModel):
     """How a database runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_epoch_rows: int = Field(default=1_000_000, ge=10_000)
+    kernel: Kernel = "auto"
     store_memory: str = "1GB"
     eager_spark: bool = True
     """Start Spark when the database is opened rather than when it is first needed."""

@@ -34,6 +34,9 @@ class Accumulator:
     combine: str
     cheap: bool = False
     """Whether computing it over rows that are not used is harmless and costs next to nothing."""
+    native: tuple[str, ...] = ()
+    """The partials in the store's SQL over `arguments` (`{0}`), where that is more than a translation."""
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,13 @@ def _one(partial: str, rule: dict[str, str], load: str = "{0}", cheap: bool = Fa
     return Accumulator((partial,), load, rule["merge"], rule["combine"], cheap)
 
 
+def _list(function: str, value: str, rule: dict[str, str], distinct: str = "") -> Accumulator:
+    """The values that are not NULL as a list."""
+    native = f"coalesce(list_filter(list({distinct}{{0}}){FILTER}, lambda e: e IS NOT NULL), [])"
+    partial = f"{function}({value}){FILTER}"
+    return Accumulator((partial,), "{0}", rule["merge"], rule["combine"], native=(native,), arguments=(value,))
+
+
 def _count_accumulator(sql: str, cheap: bool) -> Accumulator:
     return _one(f"count({sql}){FILTER}", _SUM, "CAST({0} AS BIGINT)", cheap)
 
@@ -94,8 +104,15 @@ def _sum_accumulator(arg: Argument) -> Accumulator:
     if pa.types.is_integer(arg.type):
         if arg.type == pa.int64():
             halves = (f"sum(shiftright({arg.sql}, 32)){FILTER}", f"sum({arg.sql} & 4294967295L){FILTER}")
+            whole = f"sum({{0}}){FILTER}"
             return Accumulator(
-                halves, "CAST({0} AS HUGEINT) * 4294967296 + {1}", _SUM["merge"], _SUM["combine"], arg.simple
+                halves,
+                "CAST({0} AS HUGEINT) * 4294967296 + {1}",
+                _SUM["merge"],
+                _SUM["combine"],
+                arg.simple,
+                native=(f"CAST({whole} // 4294967296 AS BIGINT)", f"CAST({whole} % 4294967296 AS BIGINT)"),
+                arguments=(arg.sql,),
             )
         return _one(f"sum({arg.sql}){FILTER}", _SUM, "CAST({0} AS HUGEINT)", arg.simple)
     if pa.types.is_decimal(arg.type):
@@ -167,7 +184,7 @@ def _distinct(result: str) -> Builder:
         else:
             filled = " AND ".join(f"({arg.sql}) IS NOT NULL" for arg in args)
             value = f"IF({filled}, struct({', '.join(arg.sql for arg in args)}), NULL)"
-        return Aggregate((_one(f"collect_set({value}){FILTER}", _UNION),), result)
+        return Aggregate((_list("collect_set", value, _UNION, "DISTINCT "),), result)
 
     return build
 
@@ -203,12 +220,13 @@ def _collect_list(args: tuple[Argument, ...]) -> Aggregate:
     row = f"IF(({value}) IS NULL, NULL, struct(__et AS t, __p AS p, __o AS o, {value} AS v))"
     in_order = "list_transform(list_sort({0}), lambda e: e.v)"
     empty = f"CAST([] AS {store_type(pa.list_(args[0].type))})"
-    return Aggregate((_one(f"collect_list({row}){FILTER}", _CONCAT),), f"coalesce({in_order}, {empty})")
+    return Aggregate((_list("collect_list", row, _CONCAT),), f"coalesce({in_order}, {empty})")
 
 
 def _collect_set(args: tuple[Argument, ...]) -> Aggregate:
     empty = f"CAST([] AS {store_type(pa.list_(args[0].type))})"
-    return Aggregate((_one(f"collect_set({args[0].sql}){FILTER}", _UNION),), f"coalesce(list_sort({{0}}), {empty})")
+    kept = _list("collect_set", args[0].sql, _UNION, "DISTINCT ")
+    return Aggregate((kept,), f"coalesce(list_sort({{0}}), {empty})")
 
 
 def _approx_count_distinct(args: tuple[Argument, ...]) -> Aggregate:

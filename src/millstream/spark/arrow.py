@@ -34,7 +34,7 @@ def flatten(column: pa.ChunkedArray) -> pa.Table:
 
 
 def naive(type_: pa.DataType) -> pa.DataType:
-    """The type with instants as Millstream has them: in UTC, without saying so."""
+    """The type with instants as Millstream has them: in UTC, without saying so. Anything may be NULL."""
     return replace_timestamps(type_, TIMESTAMP)
 
 
@@ -55,5 +55,5 @@ def replace_timestamps(type_: pa.DataType, by: pa.DataType) -> pa.DataType:
         return pa.list_(replace_timestamps(type_.value_type, by))
     if pa.types.is_struct(type_):
         fields = [type_[i] for i in range(type_.num_fields)]
-        return pa.struct([field.with_type(replace_timestamps(field.type, by)) for field in fields])
+        return pa.struct([pa.field(field.name, replace_timestamps(field.type, by)) for field in fields])
     return type_

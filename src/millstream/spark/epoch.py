@@ -287,7 +287,7 @@ def delta_schema(spark: SparkSession, stream: Stream, view: View) -> pa.Schema:
 def _analyse(spark: SparkSession, sql: str) -> pa.Schema:
     with reported("INVALID_EXPRESSION"):
         schema = to_arrow_schema(spark.sql(sql).schema, timezone="UTC")
-    return pa.schema([field.with_type(naive(field.type)) for field in schema])
+    return pa.schema([pa.field(field.name, naive(field.type)) for field in schema])
 
 
 # -- Arrow ------------------------------------------------------------------------------------

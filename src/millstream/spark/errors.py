@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 from pyspark.errors.exceptions.captured import convert_exception
 
 from millstream.model.errors import MillstreamError
@@ -26,7 +26,12 @@ def reported(code: str = "SPARK_FAILED") -> Iterator[None]:
 
 def spark_error(error: PySparkException, code: str = "SPARK_FAILED") -> MillstreamError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    first = re.sub(r"^(?:[\w$]+\.)+[\w$]+: ", "", lines[0]) if lines else type(error).__name__
+    first = lines[0] if lines else type(error).__name__
+    if isinstance(error, PythonException):
+        # A traceback from a worker: what was raised is on the last line that is not indented.
+        raised = [line for line in str(error).splitlines() if re.match(r"[A-Za-z_][\w.]*: ", line)]
+        first = raised[-1] if raised else first
+    first = re.sub(r"^(?:[\w$]+\.)+[\w$]+: ", "", first)
     # What follows the first sentence is advice on settings that are not the user's to change.
     first = re.split(r"\. (?=[A-Z])|SQLSTATE", first)[0].strip().rstrip(".;")
     condition = error.getCondition() if hasattr(error, "getCondition") else None

@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from millstream.kernel.csv import CsvKernel, CsvRefusedError, split
 from millstream.log import read_frame
 from millstream.model.schema import spark_type
-from millstream.model.time import format_duration, to_micros
+from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
 from millstream.plan.nodes import Stream
 from millstream.plan.slices import BatchSlice, FileSlice, FrameSlice, GeneratedSlice, RowsSlice, Slice, align
 from millstream.spark.arrow import zoned
@@ -35,9 +34,6 @@ _PLACE_NAMES = "__p, __o, __landed, __pt"
 _LANDED = "unix_micros(_metadata.file_modification_time) AS __landed"
 # Of rows that do not say when they landed, it is the engine's clock when their epoch reads them.
 _NOW = "CAST(NULL AS BIGINT) AS __pt"
-# Instants outside of these are no times of anything, and windows around them would leave the calendar.
-_OLDEST = to_micros(datetime(1000, 1, 1))
-_NEWEST = to_micros(datetime(9000, 1, 1))
 _NULL_TEXT = "CAST(NULL AS STRING)"
 _TOMBSTONE = "__tombstone"
 # Where in its file or batch a row stands.
@@ -239,14 +235,11 @@ class Decoder:
         if stream.event_time is not None:
             # When a key is deleted matters only to versions.
             needed = f"NOT {is_delete} AND " if is_table and not stream.rules.versioned else ""
-            reasons.append(f"WHEN {needed}{event_time} IS NULL THEN 'event time {stream.event_time} is NULL'")
+            reasons.append(f"WHEN {needed}{event_time} IS NULL THEN '{missing_time(stream)}'")
             if self.max_ahead is not None:
-                bound = f"event time {stream.event_time} runs more than {format_duration(self.max_ahead)} ahead"
+                bound = time_ahead(stream, self.max_ahead)
                 reasons.append(f"WHEN {event_time} > __landed + {self.max_ahead}L THEN '{bound}'")
-            reasons.append(
-                f"WHEN {event_time} NOT BETWEEN {_OLDEST}L AND {_NEWEST}L "
-                f"THEN 'event time {stream.event_time} is out of range'"
-            )
+            reasons.append(f"WHEN {event_time} NOT BETWEEN {OLDEST}L AND {NEWEST}L THEN '{time_out_of_range(stream)}'")
         reasons.extend(f"WHEN `{key}` IS NULL THEN 'primary key {key} is NULL'" for key in stream.primary_key)
         reasons.extend(stream.rules.dead_sql(tombstone))
         dead = f"CASE {' '.join(reasons)} END" if reasons else _NULL_TEXT

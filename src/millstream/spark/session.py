@@ -65,6 +65,8 @@ _CONF = {
     "spark.ui.retainedTasks": "200",
     "spark.sql.ui.retainedExecutions": "5",
     "spark.python.worker.reuse": "true",
+    # Over TCP each exchange with a Python worker waits some 40 ms for an acknowledgement that the kernel delays.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 
 _LOG4J = """

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 from datasketches import hll_sketch, hll_union, tgt_hll_type
 
-from millstream.kernel.functions import create_scalar_functions
+from millstream.kernel.connection import give_meaning, lock_down
 from millstream.model.errors import MillstreamError
 from millstream.sql.store_forms import FAILED, REFUSED
 
@@ -40,23 +40,11 @@ def open_database(path: Path, memory: str) -> duckdb.DuckDBPyConnection:
             hint="is another process using this data directory?",
         ) from None
     connection.execute(f"SET memory_limit = '{memory}'")
-    for setting in (
-        "SET TimeZone = 'UTC'",
-        "SET preserve_insertion_order = true",
-        # A checkpoint rewrites whole row groups; with a small threshold it would happen all the time.
-        "SET checkpoint_threshold = '256MB'",
-        # DuckDB computes an expression that two TRY share once, outside of both, and then it fails.
-        "SET disabled_optimizers = 'common_subexpressions'",
-        "SET python_enable_replacements = false",
-        "SET allow_community_extensions = false",
-        "SET autoinstall_known_extensions = false",
-        "SET autoload_known_extensions = false",
-    ):
-        connection.execute(setting)
+    # A checkpoint rewrites whole row groups; with a small threshold it would happen all the time.
+    connection.execute("SET checkpoint_threshold = '256MB'")
+    give_meaning(connection)
     _create_functions(connection)
-    create_scalar_functions(connection)
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
+    lock_down(connection)
     return connection
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from millstream.spark.csv_trials import CsvTrials
+from millstream.spark.trials import Trials
 
 
-def pause(trials: CsvTrials, stream: str = "s") -> int:
+def pause(trials: Trials, stream: str = "s") -> int:
     """For how many epochs the kernel is not tried."""
     epochs = 0
     while not trials.is_due(stream):
@@ -15,7 +15,7 @@ def pause(trials: CsvTrials, stream: str = "s") -> int:
 
 
 def test_each_refusal_in_a_row_doubles_the_pause() -> None:
-    trials = CsvTrials()
+    trials = Trials()
     pauses = []
     for _ in range(7):
         pauses.append(pause(trials))
@@ -24,7 +24,7 @@ def test_each_refusal_in_a_row_doubles_the_pause() -> None:
 
 
 def test_success_ends_it() -> None:
-    trials = CsvTrials()
+    trials = Trials()
     for _ in range(3):
         trials.record("s", refused=True)
     pause(trials)
@@ -35,7 +35,7 @@ def test_success_ends_it() -> None:
 
 
 def test_streams_do_not_share_it() -> None:
-    trials = CsvTrials()
+    trials = Trials()
     trials.record("s", refused=True)
     assert pause(trials, "t") == 0
     assert pause(trials) == 4

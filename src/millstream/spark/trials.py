@@ -1,7 +1,7 @@
-"""When the CSV kernel is tried again on a stream whose files it refused.
+"""When the kernel is tried again on a stream whose rows it refused, or on a view that it failed on.
 
-A refusal may cost most of an epoch, so a stream of files that the kernel does not take must not pay for
-it each time; and one odd file must not cost a stream its speed for good.
+A refusal may cost most of an epoch, so a stream of rows that the kernel does not take must not pay for
+it each time; and one odd row must not cost a stream its speed for good.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ class _Pause:
     left: int
 
 
-class CsvTrials:
-    """What is remembered of streams, by name."""
+class Trials:
+    """What is remembered of streams and views, by name."""
 
     def __init__(self) -> None:
         self._pauses: dict[str, _Pause] = {}
 
-    def is_due(self, stream: str) -> bool:
+    def is_due(self, name: str) -> bool:
         """Whether the kernel is tried in the next epoch; each question is an epoch."""
-        pause = self._pauses.get(stream)
+        pause = self._pauses.get(name)
         if pause is None or pause.left == 0:
             return True
-        self._pauses[stream] = replace(pause, left=pause.left - 1)
+        self._pauses[name] = replace(pause, left=pause.left - 1)
         return False
 
-    def record(self, stream: str, refused: bool) -> None:
+    def record(self, name: str, refused: bool) -> None:
         """What came of a trial."""
         if not refused:
-            self._pauses.pop(stream, None)
+            self._pauses.pop(name, None)
             return
-        before = self._pauses.get(stream)
+        before = self._pauses.get(name)
         length = 4 if before is None else min(2 * before.length, _LONGEST_PAUSE)
-        self._pauses[stream] = _Pause(length, length)
+        self._pauses[name] = _Pause(length, length)

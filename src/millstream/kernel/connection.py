@@ -1,0 +1,42 @@
+"""DuckDB with Spark's meaning: the settings and functions that the store and the kernels share.
+
+What always holds: UTC, no file or network within reach of SQL, Python variables never found by name.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+from millstream.kernel.functions import create_scalar_functions
+
+_SETTINGS = (
+    "SET TimeZone = 'UTC'",
+    "SET preserve_insertion_order = true",
+    # DuckDB computes an expression that two TRY share once, outside of both, and then it fails.
+    "SET disabled_optimizers = 'common_subexpressions'",
+    "SET python_enable_replacements = false",
+    "SET allow_community_extensions = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+)
+
+
+def give_meaning(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make a connection compute as Spark does."""
+    for setting in _SETTINGS:
+        connection.execute(setting)
+    create_scalar_functions(connection)
+
+
+def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
+    """From here on SQL may come from a user."""
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def open_kernel() -> duckdb.DuckDBPyConnection:
+    """A connection for one task at a time: Spark has the cores to give."""
+    connection = duckdb.connect(":memory:", config={"threads": 1})
+    give_meaning(connection)
+    lock_down(connection)
+    return connection

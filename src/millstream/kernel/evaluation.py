@@ -1,0 +1,155 @@
+"""The kernel at work: a share of the rows in, what each view gains out. Runs in executors.
+
+What always holds: a row is dead for the same reasons, and a view gains the same, as on Spark. A view on
+whose rows DuckDB fails says so, and the others go on. Connections stay open with their process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.kernel.connection import open_kernel
+from millstream.kernel.native import ROWS
+from millstream.kernel.program import SHARED, Program, Query
+from millstream.kernel.shares import RefusedError, Share
+from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a share. Tables are Arrow streams, so that they travel as they are."""
+
+    rows: int = 0
+    dead: int = 0
+    newest: tuple[tuple[int, int], ...] = ()
+    landed: tuple[tuple[int, int], ...] = ()
+    dead_rows: bytes | None = None
+    deltas: tuple[bytes | None, ...] = ()
+    """By view; None for one on whose rows DuckDB failed."""
+    refused: str | None = None
+    """Why the rows were not taken at all."""
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    return open_kernel()
+
+
+def evaluate(program: Program, share: Share) -> Outcome:
+    """The outcome of a share; never raises for what the rows are."""
+    stream = program.stream
+    try:
+        rows = share.read(stream.schema.to_arrow())
+    except RefusedError as error:
+        return Outcome(refused=str(error))
+    times, reasons = _judged(program, rows)
+    count, dead_rows = rows.num_rows, None
+    rows = rows.append_column("__et", times)
+    if reasons is not None:
+        is_dead = pc.is_valid(reasons)
+        dead_rows = _dead_rows(rows.filter(is_dead), reasons.filter(is_dead))
+        rows = rows.filter(pc.invert(is_dead))
+    return Outcome(
+        rows=count,
+        dead=count - rows.num_rows,
+        newest=_by_partition(rows, "__et"),
+        landed=_by_partition(rows, "__pt") if program.needs_landed else (),
+        dead_rows=dead_rows,
+        deltas=tuple(_deltas(program, rows)),
+    )
+
+
+def _deltas(program: Program, rows: pa.Table) -> list[bytes | None]:
+    deltas: list[bytes | None] = [None] * len(program.views)
+    connection = _connection()
+    connection.register(ROWS, rows)
+    try:
+        for query in program.queries:
+            for index, delta in _run(connection, query):
+                deltas[index] = stream_of(delta.cast(program.views[index].schema))
+    finally:
+        connection.unregister(ROWS)
+    return deltas
+
+
+def _run(connection: duckdb.DuckDBPyConnection, query: Query) -> Iterator[tuple[int, pa.Table]]:
+    try:
+        if query.is_shared:
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {SHARED} AS {query.sql}")
+        for index, sql in zip(query.views, query.deltas, strict=True):
+            yield index, connection.sql(sql).to_arrow_table()
+    except duckdb.Error:
+        return
+
+
+# -- event time --------------------------------------------------------------------------------
+
+
+def _judged(program: Program, rows: pa.Table) -> tuple[pa.Array, pa.Array | None]:
+    """The event times, and why rows are dead, if any is."""
+    stream, count = program.stream, rows.num_rows
+    if stream.event_time is None:
+        return pa.nulls(count, pa.int64()), None
+    times = _micros(rows, stream.event_time)
+    if stream.correction is not None:
+        sent, received = (_micros(rows, name) for name in (stream.correction.sent_at, stream.correction.received_at))
+        times = pc.add(times, pc.subtract(received, sent))
+    times = times.combine_chunks() if isinstance(times, pa.ChunkedArray) else times
+    # Mostly all is well, and two numbers say so.
+    known = pc.min_max(times)
+    oldest, newest = known["min"].as_py(), known["max"].as_py()
+    landed = pc.min(rows.column("__landed")).as_py()
+    bound = NEWEST if program.max_ahead is None else min(NEWEST, (landed or 0) + program.max_ahead)
+    if times.null_count == 0 and (count == 0 or (oldest >= OLDEST and newest <= bound)):
+        return times, None
+    ahead = None
+    if program.max_ahead is not None:
+        ahead = pc.greater(times, pc.add(rows.column("__landed"), program.max_ahead)).combine_chunks()
+    strange = pc.or_(pc.less(times, OLDEST), pc.greater(times, NEWEST))
+    reasons: Any = pc.if_else(pc.fill_null(strange, False), time_out_of_range(stream), pa.scalar(None, pa.string()))
+    if ahead is not None and program.max_ahead is not None:
+        reasons = pc.if_else(pc.fill_null(ahead, False), time_ahead(stream, program.max_ahead), reasons)
+    reasons = pc.if_else(pc.is_null(times), missing_time(stream), reasons)
+    return times, reasons if reasons.null_count < count else None
+
+
+def _micros(rows: pa.Table, name: str) -> pa.ChunkedArray:
+    return rows.column(name).cast(pa.int64())
+
+
+def _dead_rows(rows: pa.Table, reasons: pa.Array) -> bytes:
+    letters = rows.drop_columns(["__landed", "__pt", "__et"])
+    letters = letters.append_column("__raw", pa.nulls(rows.num_rows, pa.string()))
+    return stream_of(letters.append_column("__reason", reasons))
+
+
+def _by_partition(rows: pa.Table, name: str) -> tuple[tuple[int, int], ...]:
+    """The greatest value of a column in each partition that has one."""
+    if rows.num_rows == 0 or rows.column(name).null_count == rows.num_rows:
+        return ()
+    partitions = rows.column("__p").to_numpy()
+    if partitions[0] == partitions[-1] and (partitions == partitions[0]).all():
+        return ((int(partitions[0]), pc.max(rows.column(name)).as_py()),)
+    found = []
+    for partition in np.unique(partitions):
+        greatest = pc.max(rows.column(name).filter(pa.array(partitions == partition))).as_py()
+        if greatest is not None:
+            found.append((int(partition), greatest))
+    return tuple(found)
+
+
+def stream_of(table: pa.Table) -> bytes:
+    """A table as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data

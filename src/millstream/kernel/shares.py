@@ -1,0 +1,199 @@
+"""A task's share of a slice, and how its rows are read: in the executor, into Arrow.
+
+Whatever the source, the rows have the stream's columns, `__p`, `__o`, `__landed` and `__pt`. A share
+that holds anything but typed rows that Spark would read alike is refused as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from millstream.kernel.csv import CsvKernel, CsvRange, CsvRefusedError
+from millstream.kernel.csv import split as split_csv
+from millstream.log import TOMBSTONE, read_frame
+from millstream.model.schema import TIMESTAMP
+from millstream.plan.slices import FileSlice, FrameSlice, RowsSlice, Slice, align
+
+_PLACE = ("__p", "__o", "__landed", "__pt")
+# At most this many rows of a Parquet file, or bytes of the log, are one task's.
+_TASK_ROWS = 2_000_000
+_TASK_BYTES = 64 << 20
+
+
+class RefusedError(Exception):
+    """The kernel does not take these rows; nothing is said about whether they are good."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsShare:
+    """Few rows, which come with the task as an Arrow stream."""
+
+    data: bytes
+
+    def read(self, schema: pa.Schema) -> pa.Table:
+        return pa.ipc.open_stream(self.data).read_all()
+
+
+@dataclass(frozen=True, slots=True)
+class FrameShare:
+    """Frames of the log: (partition, path, position, length, start, end)."""
+
+    frames: tuple[tuple[int, str, int, int, int, int], ...]
+    landed_floor: int
+
+    def read(self, schema: pa.Schema) -> pa.Table:
+        return pa.concat_tables(self._read(schema))
+
+    def _read(self, schema: pa.Schema) -> Iterator[pa.Table]:
+        for partition, path, position, length, start, end in self.frames:
+            batch = read_frame(path, position, length)
+            if "_raw" in batch.schema.names or TOMBSTONE in batch.schema.names:
+                raise RefusedError("lines or deletions")
+            rows = align(pa.Table.from_batches([batch]), schema, partition, self.landed_floor)
+            offsets = rows.column("__o").to_numpy()
+            low, high = offsets.searchsorted(start), offsets.searchsorted(end)
+            yield rows.select([*schema.names, *_PLACE]).slice(low, high - low)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvShare:
+    """Ranges of CSV files. `first` is the offset of them all."""
+
+    kernel: CsvKernel
+    ranges: tuple[CsvRange, ...]
+    first: int
+
+    def read(self, schema: pa.Schema) -> pa.Table:
+        try:
+            batches = [batch for range_ in self.ranges for batch in self.kernel.read(range_)]
+        except CsvRefusedError as error:
+            raise RefusedError(str(error)) from None
+        rows = pa.Table.from_batches(batches, self.kernel.output())
+        landed = rows.column("__landed")
+        own = rows.select(schema.names).cast(schema)
+        return _placed(own, self.first, landed)
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetShare:
+    """Row groups of a Parquet file."""
+
+    path: str
+    groups: tuple[int, ...]
+    first: int
+    size: int
+    modified_ns: int
+
+    def read(self, schema: pa.Schema) -> pa.Table:
+        try:
+            with pq.ParquetFile(self.path) as file:
+                found = os.stat(self.path)
+                if (found.st_size, found.st_mtime_ns) != (self.size, self.modified_ns):
+                    raise RefusedError(f"{self.path} has changed")
+                rows = file.read_row_groups(list(self.groups), columns=schema.names, use_threads=False)
+        except (OSError, pa.ArrowException) as error:
+            raise RefusedError(str(error)) from None
+        if any(not _is_alike(rows.schema.field(f.name).type, f.type) for f in schema):
+            raise RefusedError("columns of other types")
+        landed = self.modified_ns // 1_000_000 * 1_000
+        count = rows.num_rows
+        return _placed(rows.cast(schema), self.first, pa.repeat(pa.scalar(landed, pa.int64()), count))
+
+
+Share = RowsShare | FrameShare | CsvShare | ParquetShare
+
+
+def share_out(slice_: Slice, schema: pa.Schema, parallelism: int) -> list[Share]:
+    """A slice as tasks, about as many as there are cores. Raises `RefusedError`."""
+    match slice_:
+        case RowsSlice(typed, lines, _):
+            if lines is not None or typed is None or _has_tombstones(typed):
+                raise RefusedError("lines or deletions")
+            return [RowsShare(_stream_of(typed.select([*schema.names, *_PLACE])))]
+        case FrameSlice(frames, _, floor):
+            return [FrameShare(tuple(share), floor) for share in _even(frames, parallelism)]
+        case FileSlice(paths, first, "csv", options):
+            try:
+                kernel = CsvKernel.of(schema, dict(options))
+                return [CsvShare(kernel, task, first) for task in split_csv(paths, parallelism)]
+            except CsvRefusedError as error:
+                raise RefusedError(str(error)) from None
+        case FileSlice(paths, first, "parquet", ()):
+            return _parquet(paths, first, schema, parallelism)
+    raise RefusedError("rows that Spark reads")
+
+
+def _has_tombstones(rows: pa.Table) -> bool:
+    return "__tombstone" in rows.column_names and bool(pc.any(rows.column("__tombstone")).as_py())
+
+
+def _placed(rows: pa.Table, first: int, landed: pa.Array | pa.ChunkedArray) -> pa.Table:
+    count = rows.num_rows
+    place = [pa.repeat(pa.scalar(0, pa.int32()), count), pa.repeat(pa.scalar(first, pa.int64()), count), landed, landed]
+    for name, column in zip(_PLACE, place, strict=True):
+        rows = rows.append_column(name, column)
+    return rows
+
+
+def _stream_of(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _even(frames: Sequence[tuple[int, str, int, int, int, int]], parallelism: int) -> list[list[Any]]:
+    """Frames as runs of about the same size, in their order."""
+    total = sum(frame[3] for frame in frames)
+    step = max(1, min(-(-total // max(1, parallelism)), _TASK_BYTES))
+    shares: list[list[Any]] = [[] for _ in range(-(-total // step))]
+    before = 0
+    for frame in frames:
+        shares[before // step].append(frame)
+        before += frame[3]
+    return [share for share in shares if share]
+
+
+def _parquet(paths: Sequence[str], first: int, schema: pa.Schema, parallelism: int) -> list[Share]:
+    """Row groups as tasks of about the same number of rows; a task reads of one file."""
+    groups: list[tuple[str, os.stat_result, int, int]] = []
+    for path in paths:
+        try:
+            found = os.stat(path)
+            with pq.ParquetFile(path) as file:
+                if set(schema.names) - set(file.schema_arrow.names):
+                    raise RefusedError("columns that are missing")
+                if any(not _is_alike(file.schema_arrow.field(f.name).type, f.type) for f in schema):
+                    raise RefusedError("columns of other types")
+                counts = [file.metadata.row_group(i).num_rows for i in range(file.metadata.num_row_groups)]
+        except (OSError, pa.ArrowException) as error:
+            raise RefusedError(str(error)) from None
+        groups += [(path, found, index, count) for index, count in enumerate(counts)]
+    total = sum(group[3] for group in groups)
+    step = max(1, min(-(-total // max(1, parallelism)), _TASK_ROWS))
+    tasks: dict[tuple[int, str], tuple[os.stat_result, list[int]]] = {}
+    before = 0
+    for path, found, index, count in groups:
+        tasks.setdefault((before // step, path), (found, []))[1].append(index)
+        before += count
+    return [
+        ParquetShare(path, tuple(indexes), first, found.st_size, found.st_mtime_ns)
+        for (_, path), (found, indexes) in tasks.items()
+    ]
+
+
+def _is_alike(found: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether Spark reads a column of a file as the declared type, and what it reads are the same values."""
+    if declared == TIMESTAMP:
+        return found in (pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC"))
+    plain = pa.types.is_integer(declared) or pa.types.is_floating(declared) or pa.types.is_boolean(declared)
+    text = pa.types.is_string(declared) or pa.types.is_date32(declared) or pa.types.is_decimal128(declared)
+    return bool((plain or text) and found == declared)

@@ -1,0 +1,170 @@
+"""One epoch of one stream by the kernel: Spark schedules, distributes and retries, the kernel computes.
+
+The counterpart of `OpenEpoch`, with the same questions and the same answers. A job of plain tasks,
+without planning or shuffle: each task evaluates all views over its share, and the driver makes one
+delta of theirs. What the kernel does not take goes to Spark SQL: rows that it refuses, views that it
+cannot express, views on whose rows it failed, and whole rows that are asked for afterwards.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from pyspark import Broadcast
+from pyspark.sql import SparkSession
+
+from millstream.kernel.connection import give_meaning
+from millstream.kernel.evaluation import Outcome, evaluate
+from millstream.kernel.native import NativeView, NotNativeError, combine_sql, native_view
+from millstream.kernel.program import Program
+from millstream.kernel.shares import RefusedError, Share, share_out
+from millstream.plan.nodes import Stream, View
+from millstream.plan.slices import Slice
+from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta, delta_schema
+from millstream.spark.errors import reported
+from millstream.spark.trials import Trials
+
+
+class NativeForms:
+    """The kernel's forms of views, each made once, and the programs made of them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection = duckdb.connect(":memory:")
+        give_meaning(self._connection)
+        self._forms: dict[tuple[Stream, View], NativeView | NotNativeError] = {}
+        self._programs: dict[Program, Broadcast[Program]] = {}
+
+    def form(self, spark: SparkSession, stream: Stream, view: View) -> NativeView | NotNativeError:
+        """A view for the kernel, or why it is left to Spark."""
+        with self._lock:
+            key = (stream, view)
+            if key not in self._forms:
+                schema = delta_schema(spark, stream, view)
+                try:
+                    self._forms[key] = native_view(view, stream, schema, self._connection)
+                except NotNativeError as error:
+                    self._forms[key] = error
+            return self._forms[key]
+
+    def broadcast(self, spark: SparkSession, program: Program) -> Broadcast[Program]:
+        """A program where tasks find it; it stays as long as the views of the stream do."""
+        with self._lock:
+            if program not in self._programs:
+                for old in [p for p in self._programs if p.stream.name == program.stream.name]:
+                    self._programs.pop(old).unpersist()
+                self._programs[program] = spark.sparkContext.broadcast(program)
+            return self._programs[program]
+
+    def combine(self, view: NativeView, tables: Sequence[pa.Table]) -> pa.Table:
+        """One delta of those of several tasks: a row per group."""
+        some = [table for table in tables if table.num_rows]
+        if not view.is_grouped or len(some) < 2:
+            return pa.concat_tables(some) if some else view.schema.empty_table()
+        with self._lock:
+            self._connection.register("__pieces", pa.concat_tables(some))
+            combined = self._connection.sql(combine_sql(view, "__pieces")).to_arrow_table()
+            self._connection.unregister("__pieces")
+        return combined.cast(view.schema)
+
+
+@dataclass(slots=True)
+class NativeEpoch:
+    """The rows of one stream in one epoch, open until they are committed."""
+
+    spark: SparkSession
+    slice: Slice
+    stream: Stream
+    max_ahead: int | None
+    views: Sequence[View]
+    forms: NativeForms
+    tasks: int
+    leave_to_spark: Callable[[Sequence[View]], OpenEpoch]
+    """Opens the same rows for some views on Spark SQL."""
+    trials: Trials
+    needs_landed: bool = False
+    _dead_rows: list[pa.Table] = field(init=False, default_factory=list)
+    _on_spark: OpenEpoch | None = field(init=False, default=None)
+
+    def run(self) -> tuple[StreamStats, dict[str, ViewDelta]]:
+        """The statistics of the stream and the delta of every view; `RefusedError` if the kernel does not take
+        the rows."""
+        shares = share_out(self.slice, self.stream.schema.to_arrow(), self.tasks)
+        found = [self.forms.form(self.spark, self.stream, view) for view in self.views if self.is_due(view)]
+        native = tuple(form for form in found if isinstance(form, NativeView))
+        program = Program(self.stream, self.max_ahead, native, self.needs_landed)
+        outcomes = self._job(program, shares)
+        refused = next((outcome.refused for outcome in outcomes if outcome.refused is not None), None)
+        if refused is not None:
+            raise RefusedError(refused)
+        stats = _stats(outcomes)
+        self._dead_rows = [_table(outcome.dead_rows) for outcome in outcomes if outcome.dead_rows is not None]
+        deltas: dict[str, ViewDelta] = {}
+        for index, form in enumerate(native):
+            pieces = [outcome.deltas[index] for outcome in outcomes]
+            failed = any(piece is None for piece in pieces)
+            if not failed:
+                rows = self.forms.combine(form, [_table(piece) for piece in pieces if piece is not None])
+                deltas[form.name] = _delta(form, rows, stats)
+            self.trials.record(form.name, failed)
+        rest = [view for view in self.views if view.name not in deltas]
+        if rest:
+            self._on_spark = self.leave_to_spark(rest)
+            deltas |= self._on_spark.run()[1]
+        return stats, deltas
+
+    def is_due(self, view: View) -> bool:
+        return self.trials.is_due(view.name)
+
+    def _job(self, program: Program, shares: Sequence[Share]) -> list[Outcome]:
+        known = self.forms.broadcast(self.spark, program)
+
+        def work(own: Any) -> Any:
+            for share in own:
+                yield evaluate(known.value, share)
+
+        with reported():
+            context = self.spark.sparkContext
+            return context.parallelize(shares, max(1, len(shares))).mapPartitions(work).collect()
+
+    def dead_rows(self) -> pa.Table:
+        return pa.concat_tables(self._dead_rows)
+
+    def late_rows(self, view: View, before: int) -> pa.Table:
+        return self._spark_epoch(view).late_rows(view, before)
+
+    def failed_rows(self, view: View) -> pa.Table:
+        return self._spark_epoch(view).failed_rows(view)
+
+    def _spark_epoch(self, view: View) -> OpenEpoch:
+        if self._on_spark is None:
+            self._on_spark = self.leave_to_spark([view])
+        return self._on_spark
+
+    def close(self) -> None:
+        if self._on_spark is not None:
+            self._on_spark.close()
+
+
+def _delta(form: NativeView, rows: pa.Table, stats: StreamStats) -> ViewDelta:
+    used = int(rows.column("__rows").to_numpy().sum()) if form.is_grouped else rows.num_rows
+    return ViewDelta(rows, used=used, filtered=stats.rows - stats.dead - used, failed=0)
+
+
+def _stats(outcomes: Sequence[Outcome]) -> StreamStats:
+    newest: dict[int, int] = {}
+    landed: dict[int, int] = {}
+    for outcome in outcomes:
+        for known, found in ((newest, outcome.newest), (landed, outcome.landed)):
+            for partition, at in found:
+                known[partition] = max(at, known.get(partition, at))
+    return StreamStats(sum(o.rows for o in outcomes), sum(o.dead for o in outcomes), newest, landed)
+
+
+def _table(data: bytes) -> pa.Table:
+    return pa.ipc.open_stream(data).read_all()
