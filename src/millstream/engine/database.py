@@ -39,6 +39,7 @@ from millstream.engine.statements import Statements
 from millstream.engine.subscription import Subscription
 from millstream.engine.tables import find_table, tombstones
 from millstream.engine.turns import Turns
+from millstream.kernel.handover import open_directory
 from millstream.log import Log
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings, SparkSettings
@@ -117,7 +118,10 @@ class Database:
             self._definitions = Definitions(
                 self._catalog, self._store, self._log, self._clock, self._session, self._directory, self._functions
             )
-            forms = NativeForms()
+            # Executors of a cluster do not see the files of this machine.
+            is_local = self._spark_settings.master.startswith("local")
+            handover = open_directory(self._directory / "spark" / "handover") if is_local else None
+            forms = NativeForms(handover)
             self._loop = EpochLoop(
                 self._catalog,
                 self._store,

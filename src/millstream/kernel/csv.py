@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 UTC_TIMESTAMP = pa.timestamp("us", "UTC")
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 4 << 20
 """What a task holds of a file at a time. No line may be longer."""
 TASK_BYTES = 32 << 20
 """At most this much is one task's."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.kernel.connection import open_kernel
+from millstream.kernel.handover import Parcel, send
 from millstream.kernel.native import ROWS
 from millstream.kernel.program import SHARED, Program, Query
 from millstream.kernel.shares import RefusedError, Share
@@ -25,14 +26,14 @@ from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a share. Tables are Arrow streams, so that they travel as they are."""
+    """What came of a share."""
 
     rows: int = 0
     dead: int = 0
     newest: tuple[tuple[int, int], ...] = ()
     landed: tuple[tuple[int, int], ...] = ()
-    dead_rows: bytes | None = None
-    deltas: tuple[bytes | None, ...] = ()
+    dead_rows: Parcel | None = None
+    deltas: tuple[Parcel | None, ...] = ()
     """By view; None for one on whose rows DuckDB failed."""
     refused: str | None = None
     """Why the rows were not taken at all."""
@@ -43,38 +44,54 @@ def _connection() -> duckdb.DuckDBPyConnection:
     return open_kernel()
 
 
-def evaluate(program: Program, share: Share) -> Outcome:
-    """The outcome of a share; never raises for what the rows are."""
-    stream = program.stream
+def evaluate(program: Program, share: Share, directory: str | None = None) -> Outcome:
+    """The outcome of a share, with tables sent through a directory if one is given. Never raises for what
+    the rows are."""
     try:
-        rows = share.read(stream.schema.to_arrow())
+        rows, dead = _read(program, share)
     except RefusedError as error:
         return Outcome(refused=str(error))
-    times, reasons = _judged(program, rows)
-    count, dead_rows = rows.num_rows, None
-    rows = rows.append_column("__et", times)
-    if reasons is not None:
-        is_dead = pc.is_valid(reasons)
-        dead_rows = _dead_rows(rows.filter(is_dead), reasons.filter(is_dead))
-        rows = rows.filter(pc.invert(is_dead))
+    dead_count = 0 if dead is None else dead.num_rows
     return Outcome(
-        rows=count,
-        dead=count - rows.num_rows,
+        rows=rows.num_rows + dead_count,
+        dead=dead_count,
         newest=_by_partition(rows, "__et"),
         landed=_by_partition(rows, "__pt") if program.needs_landed else (),
-        dead_rows=dead_rows,
-        deltas=tuple(_deltas(program, rows)),
+        dead_rows=None if dead is None else send(dead, directory),
+        deltas=tuple(_deltas(program, rows, directory)),
     )
 
 
-def _deltas(program: Program, rows: pa.Table) -> list[bytes | None]:
-    deltas: list[bytes | None] = [None] * len(program.views)
+def select(program: Program, share: Share, sql: str, directory: str | None = None) -> Parcel:
+    """Rows of a share that was evaluated before."""
+    rows, _ = _read(program, share)
+    connection = _connection()
+    connection.register(ROWS, rows)
+    try:
+        return send(connection.sql(sql).to_arrow_table(), directory)
+    finally:
+        connection.unregister(ROWS)
+
+
+def _read(program: Program, share: Share) -> tuple[pa.Table, pa.Table | None]:
+    """The rows that are not dead, and the others as letters, if there are any."""
+    rows = share.read(program.stream.schema.to_arrow())
+    times, reasons = _judged(program, rows)
+    rows = rows.append_column("__et", times)
+    if reasons is None:
+        return rows, None
+    is_dead = pc.is_valid(reasons)
+    return rows.filter(pc.invert(is_dead)), _letters(rows.filter(is_dead), reasons.filter(is_dead))
+
+
+def _deltas(program: Program, rows: pa.Table, directory: str | None) -> list[Parcel | None]:
+    deltas: list[Parcel | None] = [None] * len(program.views)
     connection = _connection()
     connection.register(ROWS, rows)
     try:
         for query in program.queries:
             for index, delta in _run(connection, query):
-                deltas[index] = stream_of(delta.cast(program.views[index].schema))
+                deltas[index] = send(delta.cast(program.views[index].schema), directory)
     finally:
         connection.unregister(ROWS)
     return deltas
@@ -125,10 +142,10 @@ def _micros(rows: pa.Table, name: str) -> pa.ChunkedArray:
     return rows.column(name).cast(pa.int64())
 
 
-def _dead_rows(rows: pa.Table, reasons: pa.Array) -> bytes:
+def _letters(rows: pa.Table, reasons: pa.Array) -> pa.Table:
     letters = rows.drop_columns(["__landed", "__pt", "__et"])
     letters = letters.append_column("__raw", pa.nulls(rows.num_rows, pa.string()))
-    return stream_of(letters.append_column("__reason", reasons))
+    return letters.append_column("__reason", reasons)
 
 
 def _by_partition(rows: pa.Table, name: str) -> tuple[tuple[int, int], ...]:
@@ -144,12 +161,3 @@ def _by_partition(rows: pa.Table, name: str) -> tuple[tuple[int, int], ...]:
         if greatest is not None:
             found.append((int(partition), greatest))
     return tuple(found)
-
-
-def stream_of(table: pa.Table) -> bytes:
-    """A table as an Arrow stream."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data

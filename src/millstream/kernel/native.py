@@ -20,7 +20,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
 from millstream.plan.aggregates import FILTER
 from millstream.plan.nodes import USED, AggregateView, Kept, Stream, View, fill
-from millstream.plan.windows import AnyWindow, CountWindow, SessionWindow, Window
+from millstream.plan.windows import AnyWindow, CountWindow, SessionWindow, SlideWindow, Window
 from millstream.sql import store_sql
 from millstream.sql.dialect import StreamSQL
 
@@ -299,6 +299,28 @@ def _is_safe_call(node: exp.Expr) -> bool:
             and int(node.expression.name) > 0
         )
     return isinstance(node, exp.Like | exp.RegexpLike) and isinstance(node.expression, exp.Literal)
+
+
+def late_sql(view: View, stream: Stream, before: int) -> str | None:
+    """The used rows of a view that were late when the watermark was at `before`, whole, for the letters.
+
+    None where one row does not tell: a session is late with all rows of its stretch, wherever they are.
+    """
+    horizon = None if isinstance(view, AggregateView) else view.horizon
+    cutoff = str(before - view.lateness)
+    match view.window:
+        case _ if horizon is not None and horizon.late_after is not None:
+            late = f"__et + {horizon.late_after} <= {before}"
+        case Window():
+            late = view.window.is_late_sql(_pane(view.window, _instant(view)), cutoff)
+        case SlideWindow():
+            late = f"{_instant(view)} + 1 <= {cutoff}"
+        case _:
+            return None
+    source, where = rows_of(_condition(view))
+    own = ", ".join(quoted(name) for name in stream.schema.names())
+    both = f"{where} AND {late}" if where else f" WHERE {late}"
+    return f"SELECT {own}, __p, __o, CAST(NULL AS VARCHAR) AS __raw, 'late' AS __reason FROM {source}{both}"
 
 
 # -- binding -----------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from millstream.kernel.csv import CsvKernel, CsvRange, CsvRefusedError
 from millstream.kernel.csv import split as split_csv
+from millstream.kernel.handover import Parcel, receive, send
 from millstream.log import TOMBSTONE, read_frame
 from millstream.model.schema import TIMESTAMP
 from millstream.plan.slices import FileSlice, FrameSlice, RowsSlice, Slice, align
@@ -35,10 +36,10 @@ class RefusedError(Exception):
 class RowsShare:
     """Few rows, which come with the task as an Arrow stream."""
 
-    data: bytes
+    data: Parcel
 
     def read(self, schema: pa.Schema) -> pa.Table:
-        return pa.ipc.open_stream(self.data).read_all()
+        return receive(self.data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def share_out(slice_: Slice, schema: pa.Schema, parallelism: int) -> list[Share]
         case RowsSlice(typed, lines, _):
             if lines is not None or typed is None or _has_tombstones(typed):
                 raise RefusedError("lines or deletions")
-            return [RowsShare(_stream_of(typed.select([*schema.names, *_PLACE])))]
+            return [RowsShare(send(typed.select([*schema.names, *_PLACE]), None))]
         case FrameSlice(frames, _, floor):
             return [FrameShare(tuple(share), floor) for share in _even(frames, parallelism)]
         case FileSlice(paths, first, "csv", options):
@@ -140,14 +141,6 @@ def _placed(rows: pa.Table, first: int, landed: pa.Array | pa.ChunkedArray) -> p
     for name, column in zip(_PLACE, place, strict=True):
         rows = rows.append_column(name, column)
     return rows
-
-
-def _stream_of(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
 
 
 def _even(frames: Sequence[tuple[int, str, int, int, int, int]], parallelism: int) -> list[list[Any]]:

@@ -9,7 +9,7 @@ cannot express, views on whose rows it failed, and whole rows that are asked for
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,9 @@ from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
 from millstream.kernel.connection import give_meaning
-from millstream.kernel.evaluation import Outcome, evaluate
-from millstream.kernel.native import NativeView, NotNativeError, combine_sql, native_view
+from millstream.kernel.evaluation import Outcome, evaluate, select
+from millstream.kernel.handover import receive
+from millstream.kernel.native import NativeView, NotNativeError, combine_sql, late_sql, native_view
 from millstream.kernel.program import Program
 from millstream.kernel.shares import RefusedError, Share, share_out
 from millstream.plan.nodes import Stream, View
@@ -33,7 +34,9 @@ from millstream.spark.trials import Trials
 class NativeForms:
     """The kernel's forms of views, each made once, and the programs made of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: str | None) -> None:
+        self.directory = directory
+        """Through which large tables come back from tasks, if executors can reach it."""
         self._lock = threading.Lock()
         self._connection = duckdb.connect(":memory:")
         give_meaning(self._connection)
@@ -65,7 +68,7 @@ class NativeForms:
         """One delta of those of several tasks: a row per group."""
         some = [table for table in tables if table.num_rows]
         if not view.is_grouped or len(some) < 2:
-            return pa.concat_tables(some) if some else view.schema.empty_table()
+            return pa.concat_tables(some) if some else view.schema.emptyreceive()
         with self._lock:
             self._connection.register("__pieces", pa.concat_tables(some))
             combined = self._connection.sql(combine_sql(view, "__pieces")).to_arrow_table()
@@ -88,6 +91,8 @@ class NativeEpoch:
     """Opens the same rows for some views on Spark SQL."""
     trials: Trials
     needs_landed: bool = False
+    _program: Program | None = field(init=False, default=None)
+    _shares: list[Share] = field(init=False, default_factory=list)
     _dead_rows: list[pa.Table] = field(init=False, default_factory=list)
     _on_spark: OpenEpoch | None = field(init=False, default=None)
 
@@ -98,18 +103,19 @@ class NativeEpoch:
         found = [self.forms.form(self.spark, self.stream, view) for view in self.views if self.is_due(view)]
         native = tuple(form for form in found if isinstance(form, NativeView))
         program = Program(self.stream, self.max_ahead, native, self.needs_landed)
-        outcomes = self._job(program, shares)
+        self._program, self._shares = program, shares
+        outcomes: list[Outcome] = self._job(lambda known, share, directory: evaluate(known, share, directory))
         refused = next((outcome.refused for outcome in outcomes if outcome.refused is not None), None)
         if refused is not None:
             raise RefusedError(refused)
         stats = _stats(outcomes)
-        self._dead_rows = [_table(outcome.dead_rows) for outcome in outcomes if outcome.dead_rows is not None]
+        self._dead_rows = [receive(outcome.dead_rows) for outcome in outcomes if outcome.dead_rows is not None]
         deltas: dict[str, ViewDelta] = {}
         for index, form in enumerate(native):
             pieces = [outcome.deltas[index] for outcome in outcomes]
             failed = any(piece is None for piece in pieces)
             if not failed:
-                rows = self.forms.combine(form, [_table(piece) for piece in pieces if piece is not None])
+                rows = self.forms.combine(form, [receive(piece) for piece in pieces if piece is not None])
                 deltas[form.name] = _delta(form, rows, stats)
             self.trials.record(form.name, failed)
         rest = [view for view in self.views if view.name not in deltas]
@@ -121,22 +127,28 @@ class NativeEpoch:
     def is_due(self, view: View) -> bool:
         return self.trials.is_due(view.name)
 
-    def _job(self, program: Program, shares: Sequence[Share]) -> list[Outcome]:
-        known = self.forms.broadcast(self.spark, program)
+    def _job(self, task: Callable[[Program, Share, str | None], Any]) -> list[Any]:
+        """What a task makes of each share."""
+        assert self._program is not None
+        known, directory = self.forms.broadcast(self.spark, self._program), self.forms.directory
 
-        def work(own: Any) -> Any:
+        def work(own: Iterable[Share]) -> Iterator[Any]:
             for share in own:
-                yield evaluate(known.value, share)
+                yield task(known.value, share, directory)
 
         with reported():
             context = self.spark.sparkContext
-            return context.parallelize(shares, max(1, len(shares))).mapPartitions(work).collect()
+            return context.parallelize(self._shares, max(1, len(self._shares))).mapPartitions(work).collect()
 
     def dead_rows(self) -> pa.Table:
         return pa.concat_tables(self._dead_rows)
 
     def late_rows(self, view: View, before: int) -> pa.Table:
-        return self._spark_epoch(view).late_rows(view, before)
+        sql = late_sql(view, self.stream, before)
+        if sql is None or self._on_spark is not None:
+            return self._spark_epoch(view).late_rows(view, before)
+        parcels = self._job(lambda known, share, directory: select(known, share, sql, directory))
+        return pa.concat_tables([receive(parcel) for parcel in parcels])
 
     def failed_rows(self, view: View) -> pa.Table:
         return self._spark_epoch(view).failed_rows(view)
@@ -164,7 +176,3 @@ def _stats(outcomes: Sequence[Outcome]) -> StreamStats:
             for partition, at in found:
                 known[partition] = max(at, known.get(partition, at))
     return StreamStats(sum(o.rows for o in outcomes), sum(o.dead for o in outcomes), newest, landed)
-
-
-def _table(data: bytes) -> pa.Table:
-    return pa.ipc.open_stream(data).read_all()
