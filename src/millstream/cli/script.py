@@ -30,6 +30,7 @@ from millstream.sql.statements import (
     Insert,
     Rebuild,
     Select,
+    SetOption,
     Statement,
     Subscribe,
 )
@@ -54,6 +55,9 @@ def carry_out(db: Database, statement: Statement, text: str, source: str) -> Out
             if existed and statement.if_not_exists:
                 return Outcome(f"{kind_of(statement)} {statement.name} exists already")
             return Outcome(f"{'replaced' if existed else 'created'} {kind_of(statement)} {statement.name}")
+        case SetOption():
+            Statements(db).run(statement, text, source)
+            return Outcome(f"{statement.name} is {statement.value}")
         case Rebuild():
             Statements(db).run(statement, text, source)
             return Outcome(f"rebuilding view {statement.name}")

@@ -42,7 +42,7 @@ from millstream.engine.turns import Turns
 from millstream.kernel.handover import open_directory
 from millstream.log import Log
 from millstream.model.errors import MillstreamError
-from millstream.model.settings import EngineSettings, SparkSettings
+from millstream.model.settings import EngineSettings, Kernel, SparkSettings
 from millstream.model.time import Clock, SystemClock
 from millstream.sources import LogOptions
 from millstream.spark.native import NativeForms
@@ -174,6 +174,11 @@ class Database:
             self._own_session = new_session(self._spark.result(), self._spark_settings)
         self._functions.prepare(self._own_session)
         return self._own_session
+
+    def use_kernel(self, kernel: Kernel) -> None:
+        """What computes deltas from the next epoch on."""
+        for reader in (self._loop.reader, self._history.reader, self._history.beside):
+            reader.kernel = kernel
 
     def _session_beside(self) -> SparkSession:
         """A session whose jobs leave a core to those of live epochs."""

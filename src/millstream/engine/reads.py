@@ -18,9 +18,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from millstream.engine.catalog import StreamEntry
+from millstream.kernel.agreement import NotNativeError
+from millstream.kernel.native import NativeView
+from millstream.kernel.program import partners
 from millstream.kernel.shares import RefusedError
 from millstream.model.settings import Kernel
-from millstream.plan.nodes import AggregateView, View
+from millstream.plan.nodes import AggregateView, Stream, View
 from millstream.plan.slices import BatchSlice, FileSlice
 from millstream.sources import Cut, Offsets
 from millstream.sources.options import DAY
@@ -90,6 +93,17 @@ class Reader:
         self._most_tasks: int | None = None
         self.kernel: Kernel = kernel
 
+    def sharing(self, part: View, stream: Stream, live: Sequence[View]) -> tuple[NativeView | str, list[str]]:
+        """The kernel's form of a part and the other live parts that share its aggregation; or why it has none."""
+        if self.kernel == "spark":
+            return "kernel is set to 'spark'", []
+        spark = self._spark()
+        form = self._forms.form(spark, stream, part)
+        if isinstance(form, NotNativeError):
+            return str(form), []
+        others = [self._forms.form(spark, stream, view) for view in live if view.name != part.name]
+        return form, partners(form, [other for other in others if isinstance(other, NativeView)])
+
     def ahead(self, is_current: Callable[[Job], bool]) -> tuple[Job, ...] | None:
         """The next jobs that are being read ahead, if they are still the right ones."""
         if not self._ahead:
@@ -158,7 +172,9 @@ class Reader:
             decoder = Decoder(entry.stream, max_ahead, generation, by_kernel=is_csv and due)
             return OpenEpoch(spark, decoder, slice_, views, partitions, job.newest)
 
-        due = self._trials.is_due(entry.name)
+        # Where the kernel is asked for, no refusal counts.
+        trials = Trials() if self.kernel == "native" else self._trials
+        due = trials.is_due(entry.name)
         opened: OpenEpoch | NativeEpoch
         if due and not by_order and self.kernel != "spark":
             on_clock = any(isinstance(view, AggregateView) and view.on_clock for view in job.plans)
@@ -171,17 +187,17 @@ class Reader:
                 self._forms,
                 self._tasks(spark),
                 on_spark,
-                self._trials,
+                trials,
                 on_clock,
             )
             try:
                 stats, deltas = opened.run()
-                self._trials.record(entry.name, refused=False)
+                trials.record(entry.name, refused=False)
                 return Read(job, opened, stats, deltas, None, time.perf_counter() - started)
             except RefusedError:
                 opened.close()
                 due = False
-                self._trials.record(entry.name, refused=True)
+                trials.record(entry.name, refused=True)
             except BaseException:
                 opened.close()
                 raise
@@ -197,7 +213,7 @@ class Reader:
             opened.close()
             raise
         if is_csv and due:
-            self._trials.record(entry.name, opened.refused)
+            trials.record(entry.name, opened.refused)
         return Read(job, opened, stats, deltas, table_rows, time.perf_counter() - started)
 
     def _tasks(self, spark: SparkSession) -> int:

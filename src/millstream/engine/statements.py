@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import pyarrow as pa
 from sqlglot import exp
@@ -17,10 +17,11 @@ from millstream.engine.subscription import Subscription
 from millstream.engine.tables import column_notes, dated, deciding_columns, find_table, select_keys
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import TIMESTAMP, sql_type
+from millstream.model.settings import Kernel
 from millstream.model.time import to_datetime
 from millstream.plan.explain import explain_plan
 from millstream.plan.identities import identity
-from millstream.plan.nodes import AggregateView, QueryView
+from millstream.plan.nodes import AggregateView, QueryView, Stream, View
 from millstream.plan.windows import Window
 from millstream.sql import check_query, position_of, render, store_sql
 from millstream.sql.statements import (
@@ -35,6 +36,7 @@ from millstream.sql.statements import (
     Insert,
     Rebuild,
     Select,
+    SetOption,
     Show,
     ShowCreate,
     Statement,
@@ -85,6 +87,8 @@ class Statements:
                 return Result(self._select(query, text, source))
             case Subscribe(name, from_epoch):
                 return db.subscribe(db.catalog.view(name, statement.position).name, from_epoch)
+            case SetOption():
+                self._set(statement)
             case Show():
                 return self._show(statement)
             case ShowCreate():
@@ -94,6 +98,23 @@ class Statements:
             case Explain():
                 return self._explain(statement)
         return None
+
+    def _set(self, option: SetOption) -> None:
+        if option.name != "kernel":
+            raise MillstreamError(
+                "UNKNOWN_SETTING",
+                f"there is no setting {option.name!r}",
+                hint=did_you_mean(option.name, ["kernel"]),
+                position=option.position,
+            )
+        if option.value not in get_args(Kernel):
+            raise MillstreamError(
+                "BAD_SETTING",
+                f"kernel cannot be {option.value!r}",
+                hint=f"one of {', '.join(repr(value) for value in get_args(Kernel))}",
+                position=option.position,
+            )
+        self._db.use_kernel(cast("Kernel", option.value))
 
     def _create_view(self, create: CreateView) -> None:
         db = self._db
@@ -283,7 +304,17 @@ class Statements:
                 return _result([{"plan": line} for line in lines], {"plan": str})
         streams = {name: db.catalog.stream(name).stream for name in plan.streams}
         slacks = {name: slack_words(stream, db.store.progress(name)) for name, stream in streams.items()}
-        return _result([{"plan": line} for line in explain_plan(plan, streams, slacks)], {"plan": str})
+        kernels = {part.name: self._kernel_words(part, streams[part.stream]) for part in plan.on_spark}
+        return _result([{"plan": line} for line in explain_plan(plan, streams, slacks, kernels)], {"plan": str})
+
+    def _kernel_words(self, part: View, stream: Stream) -> list[str]:
+        """What computes the delta of a part, why, and with what other parts."""
+        db = self._db
+        form, partners = db.loop.reader.sharing(part, stream, db.loop.plans_of(db.catalog.stream(stream.name)))
+        if isinstance(form, str):
+            return [f"kernel: Spark SQL, because {form}"]
+        shown = ", ".join(partners[:5]) + (f" and {len(partners) - 5} more" if len(partners) > 5 else "")
+        return ["kernel: native", *([f"  shares its aggregation with {shown}"] if partners else [])]
 
     def _unknown(self, name: str, position: Any) -> MillstreamError:
         known = [entry.name.lower() for entry in self._db.catalog]

@@ -16,11 +16,12 @@ import duckdb
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
+from millstream.kernel.agreement import NotNativeError, check_agreement
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
 from millstream.plan.aggregates import FILTER
-from millstream.plan.nodes import USED, AggregateView, Kept, Stream, View, fill
-from millstream.plan.windows import AnyWindow, CountWindow, SessionWindow, SlideWindow, Window
+from millstream.plan.nodes import USED, AggregateView, AppendView, Kept, Stream, View, fill
+from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow, Window
 from millstream.sql import store_sql
 from millstream.sql.dialect import StreamSQL
 
@@ -60,10 +61,6 @@ _SAFE = (
 )
 
 
-class NotNativeError(Exception):
-    """A view that is left to Spark, and why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A filter. A careful one is asked of every row before anything else is."""
@@ -97,63 +94,139 @@ def native_view(view: View, stream: Stream, schema: pa.Schema, connection: duckd
         raise NotNativeError("the order of rows matters to the stream")
     if isinstance(view.window, CountWindow):
         raise NotNativeError("rows of count windows are numbered by Spark")
-    compiled = _grouped(view, schema) if isinstance(view, AggregateView) else _rows(view, schema)
+    compiler = _Compiler(view, stream)
+    compiled = compiler.grouped(view, schema) if isinstance(view, AggregateView) else compiler.rows(view, schema)
     _check_binding(compiled, stream, connection)
     return compiled
 
 
-def _grouped(view: AggregateView, schema: pa.Schema) -> NativeView:
-    keys = []
-    for index, key in enumerate(view.keys):
-        type_ = schema.field(f"__k{index}").type
-        if pa.types.is_floating(type_) or pa.types.is_nested(type_):
-            raise NotNativeError(f"groups by a {store_type(type_)}")
-        keys.append((f"__k{index}", _own(view, key.sql)))
-    if view.window is not None:
-        keys.append(("__pane", _pane(view.window, _instant(view))))
-    outputs = [("__rows", f"count(*){FILTER}")]
-    combines = [("__rows", "CAST(sum(__rows) AS BIGINT)")]
-    if isinstance(view.window, SessionWindow):
-        instant = _instant(view)
-        outputs += [("__first", f"min({instant}){FILTER}"), ("__last", f"max({instant}){FILTER}")]
-        combines += [("__first", "min(__first)"), ("__last", "max(__last)")]
-    for kept in view.kept:
-        for column, sql in zip(kept.delta_columns, _partials(view, kept), strict=True):
-            outputs.append((column, sql))
-            combine = "sum({x})" if len(kept.delta_columns) > 1 else kept.accumulator.combine
-            combines.append((column, combine.replace("{x}", column)))
-    names = [name for name, _ in (*keys, *outputs)]
-    types = pa.schema([schema.field(name) for name in names])
-    return NativeView(view.name, tuple(keys), tuple(outputs), _condition(view), types, tuple(combines))
+def late_sql(view: View, stream: Stream, before: int) -> str | None:
+    """The used rows of a view that were late when the watermark was at `before`, whole, for the letters.
+
+    None where one row does not tell: a session is late with all rows of its stretch, wherever they are.
+    """
+    compiler = _Compiler(view, stream)
+    horizon = None if isinstance(view, AggregateView) else view.horizon
+    cutoff = str(before - view.lateness)
+    match view.window:
+        case _ if horizon is not None and horizon.late_after is not None:
+            late = f"__et + {horizon.late_after} <= {before}"
+        case Window():
+            late = view.window.is_late_sql(compiler.pane(), cutoff)
+        case SlideWindow():
+            late = f"{compiler.instant} + 1 <= {cutoff}"
+        case _:
+            return None
+    source, where = rows_of(compiler.condition())
+    own = ", ".join(quoted(name) for name in stream.schema.names())
+    both = f"{where} AND {late}" if where else f" WHERE {late}"
+    return f"SELECT {own}, __p, __o, CAST(NULL AS VARCHAR) AS __raw, 'late' AS __reason FROM {source}{both}"
 
 
-def _rows(view: View, schema: pa.Schema) -> NativeView:
-    assert not isinstance(view, AggregateView)
-    outputs = [(name, _own(view, sql)) for name, sql in view.columns]
-    if view.window is not None:
-        outputs.append(("__pane", _pane(view.window, _instant(view))))
-    outputs.append(("__t", "__et"))
-    types = pa.schema([schema.field(name) for name, _ in outputs])
-    return NativeView(view.name, (), tuple(outputs), _condition(view), types, None)
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    """The expressions of one view."""
+
+    view: View
+    stream: Stream
+
+    def grouped(self, view: AggregateView, schema: pa.Schema) -> NativeView:
+        keys = []
+        for index, key in enumerate(view.keys):
+            type_ = schema.field(f"__k{index}").type
+            if pa.types.is_floating(type_) or pa.types.is_nested(type_):
+                raise NotNativeError(f"groups by a {store_type(type_)}")
+            keys.append((f"__k{index}", self.translated(key.sql)))
+        if view.window is not None:
+            keys.append(("__pane", self.pane()))
+        outputs = [("__rows", f"count(*){FILTER}")]
+        combines = [("__rows", "CAST(sum(__rows) AS BIGINT)")]
+        if isinstance(view.window, SessionWindow):
+            outputs += [("__first", f"min({self.instant}){FILTER}"), ("__last", f"max({self.instant}){FILTER}")]
+            combines += [("__first", "min(__first)"), ("__last", "max(__last)")]
+        for kept in view.kept:
+            for column, sql in zip(kept.delta_columns, self._partials(kept), strict=True):
+                outputs.append((column, sql))
+                combine = "sum({x})" if len(kept.delta_columns) > 1 else kept.accumulator.combine
+                combines.append((column, combine.replace("{x}", column)))
+        types = pa.schema([schema.field(name) for name, _ in (*keys, *outputs)])
+        return NativeView(view.name, tuple(keys), tuple(outputs), self.condition(), types, tuple(combines))
+
+    def rows(self, view: AppendView, schema: pa.Schema) -> NativeView:
+        outputs = [(name, self.translated(sql)) for name, sql in view.columns]
+        if view.window is not None:
+            outputs.append(("__pane", self.pane()))
+        outputs.append(("__t", "__et"))
+        types = pa.schema([schema.field(name) for name, _ in outputs])
+        return NativeView(view.name, (), tuple(outputs), self.condition(), types, None)
+
+    def _partials(self, kept: Kept) -> list[str]:
+        """The partials of an accumulator, in which `⟨filter⟩` stands for the filter of the view."""
+        accumulator = kept.accumulator
+        if accumulator.native:
+            arguments = tuple(self.translated(argument) for argument in accumulator.arguments)
+            texts = [fill(template, arguments) for template in accumulator.native]
+        else:
+            texts = [
+                self.translated(partial.replace(FILTER, f" {_CLAUSE}")).replace(f" {_CLAUSE}", FILTER)
+                for partial in accumulator.partials
+            ]
+        if kept.filter is None:
+            return texts
+        node = parsed(kept.filter)
+        if not is_safe(node) and node.find(exp.And, exp.Or):
+            raise NotNativeError(f"FILTER (WHERE {kept.filter}) may fail on a row")
+        return [text.replace(FILTER, f"⟨and⟩({self.translated(kept.filter)})") for text in texts]
+
+    def condition(self) -> Condition | None:
+        """Which rows are used."""
+        filter_, window = self.view.filter, self.view.window
+        conditions = [f"({self.translated(filter_)})"] if filter_ is not None else []
+        # Rows without an event time are dead already.
+        if window is not None and not window.on_clock and not self.view.windows_close:
+            conditions.append(f"{self.instant} IS NOT NULL")
+        if isinstance(window, Window) and window.has_gaps:
+            conditions.append(f"{_remainder(self.instant, window.offset, window.slide)} < {window.size}")
+        if not conditions:
+            return None
+        node = parsed(filter_) if filter_ is not None else exp.true()
+        has_branches = len(conditions) > 1 or node.find(exp.And, exp.Or) is not None
+        return Condition(" AND ".join(conditions), careful=has_branches and not is_safe(node))
+
+    @property
+    def instant(self) -> str:
+        """The instant that decides about a row's window."""
+        window = self.view.window
+        assert window is not None
+        assert not isinstance(window, CountWindow)
+        if window.on_clock:
+            return "__pt"
+        return "__et" if self.view.windows_close else f"epoch_us({quoted(window.time_column or '')})"
+
+    def pane(self) -> str:
+        match self.view.window:
+            case Window(offset=offset) as window:
+                return f"({self.instant} - {_remainder(self.instant, offset, window.pane_size)})"
+            case SessionWindow(gap=gap):
+                return f"({self.instant} - {_remainder(self.instant, 0, gap)})"
+        return self.instant
+
+    def translated(self, sql: str) -> str:
+        """Spark SQL of an expression as the store's; the bounds of the row's window follow from its pane."""
+        if isinstance(self.view.window, Window):
+            sql = sql.replace(self.view.window.pane_sql("__wt"), _PANE)
+        node = parsed(sql)
+        check_agreement(node, self.stream.schema)
+        try:
+            text = store_sql(node)
+        except MillstreamError as error:
+            raise NotNativeError(error.message) from None
+        return text.replace(_PANE, self.pane()) if _PANE in text else text
 
 
-def _partials(view: View, kept: Kept) -> list[str]:
-    """The partials of an accumulator, in which `⟨filter⟩` stands for the filter of the view."""
-    accumulator = kept.accumulator
-    if accumulator.native:
-        arguments = tuple(_own(view, argument) for argument in accumulator.arguments)
-        texts = [fill(template, arguments) for template in accumulator.native]
-    else:
-        texts = [
-            _own(view, partial.replace(FILTER, f" {_CLAUSE}")).replace(f" {_CLAUSE}", FILTER)
-            for partial in accumulator.partials
-        ]
-    if kept.filter is None:
-        return texts
-    node = parsed(kept.filter)
-    if not is_safe(node) and node.find(exp.And, exp.Or):
-        raise NotNativeError(f"FILTER (WHERE {kept.filter}) may fail on a row")
-    return [text.replace(FILTER, f"⟨and⟩({_own(view, kept.filter)})") for text in texts]
+def _remainder(instant: str, offset: int, size: int) -> str:
+    shifted = f"({instant} - {offset})" if offset else instant
+    return f"(({shifted} % {size} + {size}) % {size})"
 
 
 def filtered(text: str, condition: str | None) -> str:
@@ -190,80 +263,13 @@ def _closing(text: str, start: int) -> int:
     raise AssertionError(text)
 
 
-def _condition(view: View) -> Condition | None:
-    """Which rows are used."""
-    conditions = []
-    careful = False
-    if view.filter is not None:
-        node = parsed(view.filter)
-        conditions.append(f"({_own(view, view.filter)})")
-        careful = not is_safe(node)
-    window = view.window
-    if window is not None and not window.on_clock:
-        instant = _instant(view)
-        conditions.append(f"{instant} IS NOT NULL")
-        if isinstance(window, Window) and window.has_gaps:
-            conditions.append(f"{_remainder(instant, window.offset, window.slide)} < {window.size}")
-    if not conditions:
-        return None
-    return Condition(" AND ".join(conditions), careful and (len(conditions) > 1 or _has_branches(view.filter)))
-
-
-def _has_branches(sql: str | None) -> bool:
-    return sql is not None and parsed(sql).find(exp.And, exp.Or) is not None
-
-
-def _instant(view: View) -> str:
-    """The instant that decides about a row's window."""
-    window = view.window
-    assert window is not None
-    assert not isinstance(window, CountWindow)
-    if window.on_clock:
-        return "__pt"
-    return "__et" if view.windows_close else f"epoch_us({quoted(window.time_column or '')})"
-
-
-def _pane(window: AnyWindow, instant: str) -> str:
-    match window:
-        case Window():
-            return f"({instant} - {_remainder(instant, window.offset, window.pane_size)})"
-        case SessionWindow():
-            return f"({instant} - {_remainder(instant, 0, window.gap)})"
-        case _:
-            return instant
-
-
-def _remainder(instant: str, offset: int, size: int) -> str:
-    shifted = f"({instant} - {offset})" if offset else instant
-    return f"(({shifted} % {size} + {size}) % {size})"
-
-
-def _own(view: View, sql: str) -> str:
-    """An expression of a view; where it has the bounds of the row's window, these follow from its pane."""
-    if not isinstance(view.window, Window):
-        return translated(sql)
-    text = translated(sql.replace(view.window.pane_sql("__wt"), _PANE))
-    return text.replace(_PANE, _pane(view.window, _instant(view))) if _PANE in text else text
-
-
 # -- translation -------------------------------------------------------------------------------
-
-
-@cache
-def translated(sql: str) -> str:
-    """Spark SQL of an expression as the store's."""
-    try:
-        return store_sql(parsed(sql))
-    except MillstreamError as error:
-        raise NotNativeError(error.message) from None
 
 
 @cache
 def parsed(sql: str) -> exp.Expr:
     """An expression of a plan. In the kernel all rows are used ones."""
     node: exp.Expr = parse_one(f"SELECT {sql}", dialect=StreamSQL).expressions[0].unalias().transform(_without_class)
-    for call in node.find_all(exp.Anonymous, exp.Div, exp.Cast):
-        _refuse(call)
     return node
 
 
@@ -272,14 +278,6 @@ def _without_class(node: exp.Expr) -> exp.Expr:
         taken: exp.Expr = node.args["true"]
         return taken
     return node
-
-
-def _refuse(node: exp.Expr) -> None:
-    """What the engines do not agree on."""
-    if isinstance(node, exp.Anonymous) and (node.name.startswith("__") or node.name.lower() == "raise_error"):
-        raise NotNativeError("calls a user's function")
-    if isinstance(node, exp.Anonymous) and node.name.lower() == "hll_sketch_agg":
-        raise NotNativeError("builds a sketch")
 
 
 def is_safe(node: exp.Expr) -> bool:
@@ -299,28 +297,6 @@ def _is_safe_call(node: exp.Expr) -> bool:
             and int(node.expression.name) > 0
         )
     return isinstance(node, exp.Like | exp.RegexpLike) and isinstance(node.expression, exp.Literal)
-
-
-def late_sql(view: View, stream: Stream, before: int) -> str | None:
-    """The used rows of a view that were late when the watermark was at `before`, whole, for the letters.
-
-    None where one row does not tell: a session is late with all rows of its stretch, wherever they are.
-    """
-    horizon = None if isinstance(view, AggregateView) else view.horizon
-    cutoff = str(before - view.lateness)
-    match view.window:
-        case _ if horizon is not None and horizon.late_after is not None:
-            late = f"__et + {horizon.late_after} <= {before}"
-        case Window():
-            late = view.window.is_late_sql(_pane(view.window, _instant(view)), cutoff)
-        case SlideWindow():
-            late = f"{_instant(view)} + 1 <= {cutoff}"
-        case _:
-            return None
-    source, where = rows_of(_condition(view))
-    own = ", ".join(quoted(name) for name in stream.schema.names())
-    both = f"{where} AND {late}" if where else f" WHERE {late}"
-    return f"SELECT {own}, __p, __o, CAST(NULL AS VARCHAR) AS __raw, 'late' AS __reason FROM {source}{both}"
 
 
 # -- binding -----------------------------------------------------------------------------------

@@ -62,6 +62,12 @@ def _common(view: NativeView, index: int) -> object:
     return tuple(sql for _, sql in view.keys), careful
 
 
+def partners(view: NativeView, others: Sequence[NativeView]) -> list[str]:
+    """The names of views that share the aggregation of another."""
+    common = _common(view, -1)
+    return [other.name for index, other in enumerate(others) if _common(other, index) == common]
+
+
 def _query(indexes: Sequence[int], views: Sequence[NativeView]) -> Query:
     chosen = [views[index] for index in indexes]
     if len(chosen) == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from millstream.model.time import format_duration
 from millstream.plan.explain_windows import explain_keyed_state, explain_pane, explain_window
@@ -19,15 +19,23 @@ _METHODS = {
 
 
 def explain_plan(
-    plan: ViewPlan, streams: Mapping[str, Stream], slacks: Mapping[str, str | None] | None = None
+    plan: ViewPlan,
+    streams: Mapping[str, Stream],
+    slacks: Mapping[str, str | None] | None = None,
+    kernels: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
-    """The parts of a view as indented lines, the view first. `slacks` says how far watermarks are behind now."""
+    """The parts of a view as indented lines, the view first.
+
+    `slacks` says how far watermarks are behind now, `kernels` what computes the delta of each part.
+    """
     lines: list[str] = []
     for part in reversed(plan.parts):
         if isinstance(part, QueryView):
             lines += _explain_query(part)
         else:
-            lines += explain_view(part, streams[part.stream], (slacks or {}).get(part.stream))
+            lines += explain_view(
+                part, streams[part.stream], (slacks or {}).get(part.stream), (kernels or {}).get(part.name, ())
+            )
     return lines
 
 
@@ -56,7 +64,7 @@ def _explain_query(view: QueryView) -> list[str]:
     return lines
 
 
-def explain_view(view: View, stream: Stream, slack: str | None = None) -> list[str]:
+def explain_view(view: View, stream: Stream, slack: str | None = None, kernel: Sequence[str] = ()) -> list[str]:
     """The plan of one part as indented lines, the last step first."""
     lines = [f"{'part' if view.hidden else 'view'} {view.name}"]
     if isinstance(view, AggregateView):
@@ -65,7 +73,8 @@ def explain_view(view: View, stream: Stream, slack: str | None = None) -> list[s
         lines += _explain_append(view, stream)
     if view.retain is not None:
         lines.append(f"  retains: {format_duration(view.retain)} behind the watermark, then deletes")
-    lines.append("  on Spark, one job per epoch over the new rows")
+    lines.append("  on Spark, one job per epoch for all views of the stream")
+    lines.extend(f"    {line}" for line in kernel)
     if isinstance(view, AggregateView):
         pane = [] if view.window is None else [explain_pane(view.window)]
         by = ", ".join([*(key.sql for key in view.keys), *pane]) or "nothing"

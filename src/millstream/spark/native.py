@@ -18,10 +18,11 @@ import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
+from millstream.kernel.agreement import NotNativeError
 from millstream.kernel.connection import give_meaning
 from millstream.kernel.evaluation import Outcome, evaluate, select
 from millstream.kernel.handover import receive
-from millstream.kernel.native import NativeView, NotNativeError, combine_sql, late_sql, native_view
+from millstream.kernel.native import NativeView, combine_sql, late_sql, native_view
 from millstream.kernel.program import Program
 from millstream.kernel.shares import RefusedError, Share, share_out
 from millstream.plan.nodes import Stream, View
@@ -68,7 +69,7 @@ class NativeForms:
         """One delta of those of several tasks: a row per group."""
         some = [table for table in tables if table.num_rows]
         if not view.is_grouped or len(some) < 2:
-            return pa.concat_tables(some) if some else view.schema.emptyreceive()
+            return pa.concat_tables(some) if some else view.schema.empty_table()
         with self._lock:
             self._connection.register("__pieces", pa.concat_tables(some))
             combined = self._connection.sql(combine_sql(view, "__pieces")).to_arrow_table()

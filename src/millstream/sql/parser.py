@@ -32,6 +32,7 @@ from millstream.sql.statements import (
     Rebuild,
     RelationKind,
     Select,
+    SetOption,
     Show,
     ShowCreate,
     Statement,
@@ -270,6 +271,18 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
 
     # -- the rest ----------------------------------------------------------------------------
 
+    def set_option(self) -> SetOption:
+        first = self._curr
+        name = self._parse_id_var(any_token=True)
+        if name is None:
+            self.raise_error("Expecting the name of a setting")
+        if not self._match(TokenType.EQ):
+            self.raise_error("Expecting =")
+        value = self._parse_string() or self._parse_id_var(any_token=True)
+        if value is None:
+            self.raise_error("Expecting a value in quotes")
+        return SetOption(name.name.lower(), value.name.lower(), self.span(first))
+
     def show(self) -> Show | ShowCreate:
         if self._match_text_seq("CREATE"):
             self._optional_kind()
@@ -383,6 +396,7 @@ _STATEMENTS: dict[str, Callable[[StreamParser], Statement]] = {
     "CREATE": StreamParser.create,
     "ALTER": StreamParser.alter,
     "DROP": StreamParser.drop,
+    "SET": StreamParser.set_option,
     "SHOW": StreamParser.show,
     "DESCRIBE": StreamParser.describe,
     "DESC": StreamParser.describe,

@@ -36,6 +36,7 @@ from millstream.sql.statements import (
     Rate,
     Rebuild,
     Select,
+    SetOption,
     Show,
     ShowCreate,
     Statement,
@@ -98,6 +99,11 @@ def _drop(statement: Drop) -> str:
 @render.register
 def _rebuild(statement: Rebuild) -> str:
     return f"ALTER MATERIALIZED VIEW {quote_name(statement.name)} REBUILD"
+
+
+@render.register
+def _set(statement: SetOption) -> str:
+    return f"SET {statement.name} = {quote_string(statement.value)}"
 
 
 @render.register

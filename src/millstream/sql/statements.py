@@ -145,6 +145,15 @@ class Rebuild:
 
 
 @dataclass(frozen=True, slots=True)
+class SetOption:
+    """`SET name = 'value'`: how this database runs, until it is closed."""
+
+    name: str
+    value: str
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Show:
     """`SHOW STREAMS | TABLES | VIEWS | SINKS | FUNCTIONS | EPOCHS`."""
 
@@ -209,6 +218,7 @@ Statement = (
     | CreateFunction
     | Drop
     | Rebuild
+    | SetOption
     | Show
     | ShowCreate
     | Describe
