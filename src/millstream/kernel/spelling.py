@@ -13,6 +13,7 @@ UTC_TIMESTAMP = pa.timestamp("us", "UTC")
 
 DATE = b"-0123456789"
 _INSTANT = b"-.0123456789: TZ"
+_ZULU = ord("Z")
 # A day; a day and hh:mm:ss; the same with one to six digits of a second. NULL has no length.
 _INSTANT_LENGTHS = frozenset({0, 10, 19, *range(21, 27)})
 _ZULU_LENGTHS = frozenset({0, 20, *range(22, 28)})
@@ -20,8 +21,7 @@ _ZULU_LENGTHS = frozenset({0, 20, *range(22, 28)})
 
 def other_character(column: pa.StringArray, characters: bytes) -> str | None:
     """A character of the values that is none of those allowed, if there is one."""
-    rest = _text(column).translate(None, characters)
-    return chr(rest[0]) if rest else None
+    return _other(_text(column), characters)
 
 
 def instants(column: pa.StringArray) -> pa.Array | None:
@@ -29,15 +29,22 @@ def instants(column: pa.StringArray) -> pa.Array | None:
 
     None if one is in another form. Arrow's error if one is no instant.
     """
-    if other_character(column, _INSTANT) is not None:
+    text = _text(column)
+    if _other(text, _INSTANT) is not None:
         return None
-    zoned = _text(column).count(b"Z")
+    # Many times sooner than bytes are counted.
+    zoned = int(np.count_nonzero(np.frombuffer(text, np.uint8) == _ZULU))
     lengths = np.flatnonzero(np.bincount(np.diff(_offsets(column))))
     allowed = _ZULU_LENGTHS if zoned else _INSTANT_LENGTHS
     if zoned not in (0, len(column) - column.null_count) or not allowed.issuperset(lengths):
         return None
     # Arrow asks for a zone in every value of a zoned column, and for none in the others.
     return column.cast(UTC_TIMESTAMP if zoned else pa.timestamp("us")).cast(UTC_TIMESTAMP)
+
+
+def _other(text: bytes, characters: bytes) -> str | None:
+    rest = text.translate(None, characters)
+    return chr(rest[0]) if rest else None
 
 
 def _text(column: pa.StringArray) -> bytes:
