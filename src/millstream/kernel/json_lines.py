@@ -32,7 +32,7 @@ _NEWLINE, _RETURN, _OPEN, _CLOSE = b"\n\r{}"
 _SHORT_LINE = 1000
 _LONG_NUMBER = re.compile(rb"[-+.0-9eE]{500}")
 # A text is searched by so much at a time: what is noted of it then stays in the cache.
-_BLOCK = 1 << 16
+_BLOCK = 1 << 17
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 # To Spark a column of this name is where it puts malformed lines.
 _CORRUPT = "_corrupt_record"
