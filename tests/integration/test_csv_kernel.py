@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 import millstream as ms
 from millstream.engine import reads
 from millstream.kernel import csv as csv_kernel
+from millstream.kernel import lines as kernel_lines
 from millstream.kernel.csv import CsvRefusedError
 from millstream.model.schema import Column, Schema
 from millstream.plan.nodes import Stream
@@ -257,7 +258,7 @@ def test_executors_read_what_the_driver_would(
 ) -> None:
     """Lines that are cut by tasks and chunks, in files of all sizes, are read once."""
     monkeypatch.setattr(relation, "_FEW_BYTES", 0)
-    monkeypatch.setattr(csv_kernel, "CHUNK_BYTES", 4096)
+    monkeypatch.setattr(kernel_lines, "CHUNK_BYTES", 4096)
     source = stream("i", "s", "ts")
     paths = []
     for number, count in enumerate((3000, 0, 1, 500)):

@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from millstream.engine.catalog import StreamEntry
 from millstream.kernel.agreement import NotNativeError
+from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import NativeView
 from millstream.kernel.program import partners
-from millstream.kernel.shares import RefusedError
 from millstream.model.settings import Kernel
 from millstream.plan.nodes import AggregateView, Stream, View
 from millstream.plan.slices import BatchSlice, FileSlice

@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 
 from millstream.kernel.connection import open_kernel
 from millstream.kernel.handover import Parcel, send
+from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import ROWS
 from millstream.kernel.program import SHARED, Program, Query
-from millstream.kernel.shares import RefusedError, Share
+from millstream.kernel.shares import Share
 from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
 
 

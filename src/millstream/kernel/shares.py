@@ -15,9 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from millstream.kernel.csv import CsvKernel, CsvRange, CsvRefusedError
+from millstream.kernel.csv import CsvKernel
 from millstream.kernel.csv import split as split_csv
 from millstream.kernel.handover import Parcel, receive, send
+from millstream.kernel.json_lines import JsonKernel
+from millstream.kernel.json_lines import split as split_json
+from millstream.kernel.lines import LineRange, RefusedError
 from millstream.log import TOMBSTONE, read_frame
 from millstream.model.schema import TIMESTAMP
 from millstream.plan.slices import FileSlice, FrameSlice, RowsSlice, Slice, align
@@ -28,18 +31,19 @@ _TASK_ROWS = 2_000_000
 _TASK_BYTES = 64 << 20
 
 
-class RefusedError(Exception):
-    """The kernel does not take these rows; nothing is said about whether they are good."""
-
-
 @dataclass(frozen=True, slots=True)
 class RowsShare:
-    """Few rows, which come with the task as an Arrow stream."""
+    """Few rows, which come with the task: typed ones, and lines that are still to be decoded."""
 
-    data: Parcel
+    typed: Parcel | None
+    lines: Parcel | None
+    kernel: JsonKernel | None
 
     def read(self, schema: pa.Schema) -> pa.Table:
-        return receive(self.data)
+        tables = [receive(self.typed)] if self.typed is not None else []
+        if self.lines is not None:
+            tables.append(_decoded(receive(self.lines), self.kernel))
+        return pa.concat_tables(tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class FrameShare:
 
     frames: tuple[tuple[int, str, int, int, int, int], ...]
     landed_floor: int
+    kernel: JsonKernel | None
+    """Decodes frames of lines."""
 
     def read(self, schema: pa.Schema) -> pa.Table:
         return pa.concat_tables(self._read(schema))
@@ -55,31 +61,38 @@ class FrameShare:
     def _read(self, schema: pa.Schema) -> Iterator[pa.Table]:
         for partition, path, position, length, start, end in self.frames:
             batch = read_frame(path, position, length)
-            if "_raw" in batch.schema.names or TOMBSTONE in batch.schema.names:
-                raise RefusedError("lines or deletions")
+            if TOMBSTONE in batch.schema.names:
+                raise RefusedError("deletions of keys")
             rows = align(pa.Table.from_batches([batch]), schema, partition, self.landed_floor)
             offsets = rows.column("__o").to_numpy()
             low, high = offsets.searchsorted(start), offsets.searchsorted(end)
-            yield rows.select([*schema.names, *_PLACE]).slice(low, high - low)
+            rows = rows.slice(low, high - low)
+            is_typed = "_raw" not in batch.schema.names
+            yield rows.select([*schema.names, *_PLACE]) if is_typed else _decoded(rows, self.kernel)
+
+
+def _decoded(lines: pa.Table, kernel: JsonKernel | None) -> pa.Table:
+    """Lines of the log as rows, in their place."""
+    if kernel is None:
+        raise RefusedError("lines that Spark decodes")
+    rows = kernel.decode(lines.column("__raw").combine_chunks())
+    for name in _PLACE:
+        rows = rows.append_column(name, lines.column(name))
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
-class CsvShare:
-    """Ranges of CSV files. `first` is the offset of them all."""
+class LinesShare:
+    """Ranges of CSV or JSON files. `first` is the offset of them all."""
 
-    kernel: CsvKernel
-    ranges: tuple[CsvRange, ...]
+    kernel: CsvKernel | JsonKernel
+    ranges: tuple[LineRange, ...]
     first: int
 
     def read(self, schema: pa.Schema) -> pa.Table:
-        try:
-            batches = [batch for range_ in self.ranges for batch in self.kernel.read(range_)]
-        except CsvRefusedError as error:
-            raise RefusedError(str(error)) from None
+        batches = [batch for range_ in self.ranges for batch in self.kernel.read(range_)]
         rows = pa.Table.from_batches(batches, self.kernel.output())
-        landed = rows.column("__landed")
-        own = rows.select(schema.names).cast(schema)
-        return _placed(own, self.first, landed)
+        return _placed(rows.select(schema.names).cast(schema), self.first, rows.column("__landed"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,27 +121,38 @@ class ParquetShare:
         return _placed(rows.cast(schema), self.first, pa.repeat(pa.scalar(landed, pa.int64()), count))
 
 
-Share = RowsShare | FrameShare | CsvShare | ParquetShare
+Share = RowsShare | FrameShare | LinesShare | ParquetShare
 
 
 def share_out(slice_: Slice, schema: pa.Schema, parallelism: int) -> list[Share]:
     """A slice as tasks, about as many as there are cores. Raises `RefusedError`."""
     match slice_:
-        case RowsSlice(typed, lines, _):
-            if lines is not None or typed is None or _has_tombstones(typed):
-                raise RefusedError("lines or deletions")
-            return [RowsShare(send(typed.select([*schema.names, *_PLACE]), None))]
-        case FrameSlice(frames, _, floor):
-            return [FrameShare(tuple(share), floor) for share in _even(frames, parallelism)]
+        case RowsSlice(typed, lines, format_):
+            if typed is not None and _has_tombstones(typed):
+                raise RefusedError("deletions of keys")
+            own = send(typed.select([*schema.names, *_PLACE]), None) if typed is not None else None
+            text = send(lines.select(["__raw", *_PLACE]), None) if lines is not None else None
+            return [RowsShare(own, text, _json(schema, format_) if lines is not None else None)]
+        case FrameSlice(frames, format_, floor):
+            kernel = _json(schema, format_)
+            return [FrameShare(tuple(share), floor, kernel) for share in _even(frames, parallelism)]
         case FileSlice(paths, first, "csv", options):
-            try:
-                kernel = CsvKernel.of(schema, dict(options))
-                return [CsvShare(kernel, task, first) for task in split_csv(paths, parallelism)]
-            except CsvRefusedError as error:
-                raise RefusedError(str(error)) from None
+            csv = CsvKernel.of(schema, dict(options))
+            return [LinesShare(csv, task, first) for task in split_csv(paths, parallelism)]
+        case FileSlice(paths, first, "json", options):
+            json = JsonKernel.of(schema, dict(options))
+            return [LinesShare(json, task, first) for task in split_json(paths, parallelism)]
         case FileSlice(paths, first, "parquet", ()):
             return _parquet(paths, first, schema, parallelism)
     raise RefusedError("rows that Spark reads")
+
+
+def _json(schema: pa.Schema, format_: str) -> JsonKernel | None:
+    """How lines of the log are decoded, if the kernel can."""
+    try:
+        return JsonKernel.of(schema, {}) if format_ == "json" else None
+    except RefusedError:
+        return None
 
 
 def _has_tombstones(rows: pa.Table) -> bool:

@@ -22,9 +22,10 @@ from millstream.kernel.agreement import NotNativeError
 from millstream.kernel.connection import give_meaning
 from millstream.kernel.evaluation import Outcome, evaluate, select
 from millstream.kernel.handover import receive
+from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import NativeView, combine_sql, late_sql, native_view
 from millstream.kernel.program import Program
-from millstream.kernel.shares import RefusedError, Share, share_out
+from millstream.kernel.shares import Share, share_out
 from millstream.plan.nodes import Stream, View
 from millstream.plan.slices import Slice
 from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta, delta_schema

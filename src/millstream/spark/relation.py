@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from millstream.kernel.csv import CsvKernel, CsvRefusedError, split
+from millstream.kernel.csv import CsvKernel, split
 from millstream.log import read_frame
 from millstream.model.schema import spark_type
 from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
@@ -181,8 +181,6 @@ class Decoder:
     def _csv(self, spark: SparkSession, slice_: FileSlice) -> str:
         """Files read by the kernel: in executors, unless they are small."""
         kernel = CsvKernel.of(self.stream.schema.to_arrow(), dict(slice_.options))
-        if kernel.reads_time and spark.conf.get("spark.sql.legacy.timeParserPolicy") == "LEGACY":
-            raise CsvRefusedError("the legacy way to read time")
         tasks = split(slice_.paths, spark.sparkContext.defaultParallelism)
         place = f"0 AS __p, {slice_.first}L AS __o, __landed AS __pt"
         if sum(range_.end - range_.start for task in tasks for range_ in task) <= _FEW_BYTES:

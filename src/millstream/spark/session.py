@@ -31,6 +31,7 @@ _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "12
 _MEANING = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     # A field of the wrong type makes the line malformed, not the field NULL.
     "spark.sql.json.enablePartialResults": "false",
 }

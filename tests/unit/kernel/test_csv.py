@@ -13,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from millstream.kernel import csv as csv_kernel
-from millstream.kernel.csv import CsvKernel, CsvRange, CsvRefusedError, split
+from millstream.kernel import lines as kernel_lines
+from millstream.kernel.csv import CsvKernel, CsvRefusedError, split
+from millstream.kernel.lines import LineRange
 
 PAIR = pa.schema([("k", pa.int64()), ("v", pa.string())])
 
@@ -163,8 +164,8 @@ def test_tabs(file: Path) -> None:
 
 
 def test_a_long_line_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_kernel, "CHUNK_BYTES", 64)
-    monkeypatch.setattr(csv_kernel, "TASK_BYTES", 64)
+    monkeypatch.setattr(kernel_lines, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(kernel_lines, "TASK_BYTES", 64)
     assert read(file, b"1," + b"a" * 40 + b"\n").num_rows == 1
     for content in (b"1," + b"a" * 400 + b"\n", b"1,a\n2," + b"a" * 400):
         with pytest.raises(CsvRefusedError):
@@ -234,7 +235,7 @@ def test_a_file_that_is_not_what_it_was_is_refused(file: Path) -> None:
 
 
 def test_rows_arrive_when_the_file_was_written(file: Path) -> None:
-    assert CsvRange("", 0, 0, 0, 1_700_000_000_123_456_789).landed == 1_700_000_000_123_000
+    assert LineRange("", 0, 0, 0, 1_700_000_000_123_456_789).landed == 1_700_000_000_123_000
     file.write_bytes(b"1,a\n2,b\n")
     os.utime(file, ns=(0, 1_700_000_000_123_456_789))
     ((range_,),) = split([str(file)], 2)
@@ -246,7 +247,7 @@ def test_rows_arrive_when_the_file_was_written(file: Path) -> None:
 
 
 def test_tasks_are_of_equal_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_kernel, "CHUNK_BYTES", 10)
+    monkeypatch.setattr(kernel_lines, "CHUNK_BYTES", 10)
     paths = []
     for index, size in enumerate((5, 0, 100, 7, 8)):
         path = tmp_path / f"{index}.csv"
@@ -263,7 +264,7 @@ def test_tasks_are_of_equal_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (0, 8),
     ]
     assert [len(split(paths, parallelism)) for parallelism in (1, 2, 100)] == [1, 2, 12]
-    monkeypatch.setattr(csv_kernel, "TASK_BYTES", 20)
+    monkeypatch.setattr(kernel_lines, "TASK_BYTES", 20)
     assert len(split(paths, 1)) == 6, "one core, but no task is large"
     assert split([paths[1]], 2) == ()
 
@@ -283,8 +284,8 @@ def test_every_line_is_read_once(
     lines = [f'{index},"{text}"' for index, text in enumerate(texts)]
     content = ending.join([*(["k,v"] if header else []), *lines]) + (ending if last else "")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_kernel, "CHUNK_BYTES", 32)
-        patch.setattr(csv_kernel, "TASK_BYTES", 50)
+        patch.setattr(kernel_lines, "CHUNK_BYTES", 32)
+        patch.setattr(kernel_lines, "TASK_BYTES", 50)
         rows = read(tmp_path / "in.csv", content.encode(), parallelism=parallelism, header=str(header).lower())
     assert rows.column("k").to_pylist() == list(range(len(texts)))
     assert rows.column("v").to_pylist() == [text or None for text in texts]
