@@ -6,6 +6,7 @@ when the statement is read, never later.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
@@ -116,7 +117,8 @@ class EngineSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_epoch_rows: int = Field(default=1_000_000, ge=10_000)
-    kernel: Kernel = "auto"
+    kernel: Kernel = Field(default_factory=lambda: os.environ.get("MILLSTREAM_KERNEL", "auto"), validate_default=True)
+    """`SET kernel` changes it while the database is open."""
     store_memory: str = "1GB"
     eager_spark: bool = True
     """Start Spark when the database is opened rather than when it is first needed."""
