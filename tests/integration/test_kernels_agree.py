@@ -125,7 +125,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
                 **{f"s__{kind}": _seen(db.query(f"SELECT * FROM s__{kind}").to_arrow()) for kind in ("late", "dead")},
                 "accounting": [(row["streams"], row["views"]) for row in db.sql("SHOW EPOCHS").rows()],
             }
-            found[f"{kernel}.forms"] = {view.name: form for (_, view), form in db.loop.reader._forms._forms.items()}
+            found[f"{kernel}.forms"] = {view.name: form for (_, view), form in db.loop.reader.forms._forms.items()}
     return found
 
 

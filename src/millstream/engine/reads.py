@@ -24,11 +24,11 @@ from millstream.kernel.native import NativeView
 from millstream.kernel.program import partners
 from millstream.model.settings import Kernel
 from millstream.plan.nodes import AggregateView, Stream, View
-from millstream.plan.slices import BatchSlice, FileSlice
+from millstream.plan.slices import BatchSlice, FileSlice, Slice
 from millstream.sources import Cut, Offsets
 from millstream.sources.options import DAY
 from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta
-from millstream.spark.native import NativeEpoch, NativeForms
+from millstream.spark.native import NativeEpoch, NativeForms, evaluate_together
 from millstream.spark.relation import Decoder
 from millstream.spark.trials import Trials
 from millstream.store.protocol import Progress
@@ -89,7 +89,7 @@ class Reader:
         self._first = first_generation
         self._generation = 0
         self._trials = Trials()
-        self._forms = forms
+        self.forms = forms
         self._most_tasks: int | None = None
         self.kernel: Kernel = kernel
 
@@ -98,10 +98,10 @@ class Reader:
         if self.kernel == "spark":
             return "kernel is set to 'spark'", []
         spark = self._spark()
-        form = self._forms.form(spark, stream, part)
+        form = self.forms.form(spark, stream, part)
         if isinstance(form, NotNativeError):
             return str(form), []
-        others = [self._forms.form(spark, stream, view) for view in live if view.name != part.name]
+        others = [self.forms.form(spark, stream, view) for view in live if view.name != part.name]
         return form, partners(form, [other for other in others if isinstance(other, NativeView)])
 
     def ahead(self, is_current: Callable[[Job], bool]) -> tuple[Job, ...] | None:
@@ -147,61 +147,90 @@ class Reader:
         return self._first + self._generation
 
     def _read_all(self, jobs: Sequence[Job], generation: int) -> list[Read]:
+        started = time.perf_counter()
         reads: list[Read] = []
+        # Where the kernel is asked for, no refusal counts.
+        trials = Trials() if self.kernel == "native" else self._trials
+        openings = [_Opening(self, job, generation, trials) for job in jobs]
+        native = [opening.native for opening in openings if opening.native is not None]
         try:
-            for job in jobs:
-                reads.append(self._read(job, generation))  # noqa: PERF401, a failure must find what is open already
+            if native:
+                evaluate_together(native[0].spark, self.forms, native)
+            together = (time.perf_counter() - started) / max(1, len(jobs))
+            for opening in openings:
+                reads.append(opening.read(together))  # noqa: PERF401, a failure must find what is open already
         except BaseException:
-            for read in reads:
-                read.opened.close()
+            for opened in (*native, *(read.opened for read in reads)):
+                opened.close()
             raise
         return reads
 
-    def _read(self, job: Job, generation: int) -> Read:
-        entry, slice_ = job.entry, job.cut.slice
-        started = time.perf_counter()
+    def session(self, slice_: Slice) -> SparkSession:
+        """The session in which a slice is read."""
         spark = slice_.frame.sparkSession if isinstance(slice_, BatchSlice) else self._spark()
         self._prepare(spark)
-        max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
-        partitions = entry.source.partitions if entry.source is not None else 1
+        return spark
+
+    def tasks(self, spark: SparkSession) -> int:
+        """How many tasks a session may have at a time."""
+        if self._most_tasks is None:
+            most = spark.sparkContext.defaultParallelism
+            self._most_tasks = min(int(spark.conf.get("spark.sql.shuffle.partitions") or most), most)
+        return self._most_tasks
+
+
+class _Opening:
+    """A job on its way to becoming a read: by the kernel if that takes it, else by Spark SQL."""
+
+    def __init__(self, reader: Reader, job: Job, generation: int, trials: Trials) -> None:
+        entry, slice_ = job.entry, job.cut.slice
+        self._job = job
+        self._generation = generation
+        self._trials = trials
+        self._spark = reader.session(slice_)
+        self._max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
         # Which of two rows of a file came first is known to Spark's reader only.
-        by_order = entry.stream.is_ordered
-        is_csv = isinstance(slice_, FileSlice) and slice_.format == "csv" and not by_order
-
-        def on_spark(views: Sequence[View]) -> OpenEpoch:
-            decoder = Decoder(entry.stream, max_ahead, generation, by_kernel=is_csv and due)
-            return OpenEpoch(spark, decoder, slice_, views, partitions, job.newest)
-
-        # Where the kernel is asked for, no refusal counts.
-        trials = Trials() if self.kernel == "native" else self._trials
-        due = trials.is_due(entry.name)
-        opened: OpenEpoch | NativeEpoch
-        if due and not by_order and self.kernel != "spark":
-            on_clock = any(isinstance(view, AggregateView) and view.on_clock for view in job.plans)
-            opened = NativeEpoch(
-                spark,
+        self._by_kernel = reader.kernel != "spark" and not entry.stream.is_ordered and trials.is_due(entry.name)
+        self.native: NativeEpoch | None = None
+        if not self._by_kernel:
+            return
+        on_clock = any(isinstance(view, AggregateView) and view.on_clock for view in job.plans)
+        try:
+            self.native = NativeEpoch(
+                self._spark,
                 slice_,
                 entry.stream,
-                max_ahead,
+                self._max_ahead,
                 job.plans,
-                self._forms,
-                self._tasks(spark),
-                on_spark,
+                reader.forms,
+                reader.tasks(self._spark),
                 trials,
+                self._on_spark,
                 on_clock,
             )
+        except RefusedError:
+            self._by_kernel = False
+
+    def _on_spark(self, views: Sequence[View]) -> OpenEpoch:
+        entry, slice_ = self._job.entry, self._job.cut.slice
+        is_csv = isinstance(slice_, FileSlice) and slice_.format == "csv"
+        decoder = Decoder(entry.stream, self._max_ahead, self._generation, by_kernel=is_csv and self._by_kernel)
+        partitions = entry.source.partitions if entry.source is not None else 1
+        return OpenEpoch(self._spark, decoder, slice_, views, partitions, self._job.newest)
+
+    def read(self, together: float) -> Read:
+        """The read, when the tasks of the kernel are done; `together` is this job's share of their time."""
+        started = time.perf_counter() - together
+        job, entry = self._job, self._job.entry
+        if self.native is not None:
             try:
-                stats, deltas = opened.run()
-                trials.record(entry.name, refused=False)
-                return Read(job, opened, stats, deltas, None, time.perf_counter() - started)
+                stats, deltas = self.native.finish()
+                self._trials.record(entry.name, refused=False)
+                return Read(job, self.native, stats, deltas, None, time.perf_counter() - started)
             except RefusedError:
-                opened.close()
-                due = False
-                trials.record(entry.name, refused=True)
-            except BaseException:
-                opened.close()
-                raise
-        opened = on_spark(job.plans)
+                self._by_kernel = False
+                self._trials.record(entry.name, refused=True)
+        opened = self._on_spark(job.plans)
         try:
             table_rows: pa.Table | None = None
             if entry.is_table:
@@ -212,13 +241,4 @@ class Reader:
         except BaseException:
             opened.close()
             raise
-        if is_csv and due:
-            trials.record(entry.name, opened.refused)
         return Read(job, opened, stats, deltas, table_rows, time.perf_counter() - started)
-
-    def _tasks(self, spark: SparkSession) -> int:
-        """How many tasks a session may have at a time."""
-        if self._most_tasks is None:
-            most = spark.sparkContext.defaultParallelism
-            self._most_tasks = min(int(spark.conf.get("spark.sql.shuffle.partitions") or most), most)
-        return self._most_tasks

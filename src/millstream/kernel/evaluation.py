@@ -63,7 +63,7 @@ def evaluate(program: Program, share: Share, directory: str | None = None) -> Ou
     )
 
 
-def select(program: Program, share: Share, sql: str, directory: str | None = None) -> Parcel:
+def select(program: Program, share: Share, directory: str | None, sql: str) -> Parcel:
     """Rows of a share that was evaluated before."""
     rows, _ = _read(program, share)
     connection = _connection()

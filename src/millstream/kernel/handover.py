@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,6 +41,13 @@ def receive(parcel: Parcel) -> pa.Table:
     rows = pa.ipc.open_stream(pa.memory_map(parcel)).read_all()
     os.unlink(parcel)
     return rows
+
+
+def drop(parcels: Iterable[Parcel | None]) -> None:
+    """Let go of tables that nobody wants."""
+    for parcel in parcels:
+        if isinstance(parcel, str):
+            os.unlink(parcel)
 
 
 def _write(table: pa.Table, sink: pa.NativeFile) -> None:

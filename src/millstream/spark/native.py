@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from millstream.kernel.agreement import NotNativeError
 from millstream.kernel.connection import give_meaning
 from millstream.kernel.evaluation import Outcome, evaluate, select
-from millstream.kernel.handover import receive
+from millstream.kernel.handover import Parcel, drop, receive
 from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import NativeView, combine_sql, late_sql, native_view
 from millstream.kernel.program import Program
@@ -78,9 +78,37 @@ class NativeForms:
         return combined.cast(view.schema)
 
 
+Task = Callable[[Program, Share, str | None], Any]
+
+
+def run_tasks(spark: SparkSession, forms: NativeForms, work: Sequence[tuple[Program, Share]], task: Task) -> list[Any]:
+    """What a task makes of each share, in one job."""
+    programs = list(dict.fromkeys(program for program, _ in work))
+    known, directory = [forms.broadcast(spark, program) for program in programs], forms.directory
+
+    def run(own: Iterable[tuple[int, Share]]) -> Iterator[Any]:
+        for number, share in own:
+            yield task(known[number].value, share, directory)
+
+    shares = [(programs.index(program), share) for program, share in work]
+    with reported():
+        return spark.sparkContext.parallelize(shares, max(1, len(shares))).mapPartitions(run).collect()
+
+
+def evaluate_together(spark: SparkSession, forms: NativeForms, epochs: Sequence[NativeEpoch]) -> None:
+    """The shares of all streams of an epoch, in one job."""
+    work = [(epoch.program, share) for epoch in epochs for share in epoch.shares]
+    outcomes = iter(run_tasks(spark, forms, work, evaluate))
+    for epoch in epochs:
+        epoch.outcomes = [next(outcomes) for _ in epoch.shares]
+
+
 @dataclass(slots=True)
 class NativeEpoch:
-    """The rows of one stream in one epoch, open until they are committed."""
+    """The rows of one stream in one epoch, open until they are committed.
+
+    Raises `RefusedError` if the kernel does not take the rows, when it is made or when it is finished.
+    """
 
     spark: SparkSession
     slice: Slice
@@ -89,34 +117,39 @@ class NativeEpoch:
     views: Sequence[View]
     forms: NativeForms
     tasks: int
+    trials: Trials
     leave_to_spark: Callable[[Sequence[View]], OpenEpoch]
     """Opens the same rows for some views on Spark SQL."""
-    trials: Trials
     needs_landed: bool = False
-    _program: Program | None = field(init=False, default=None)
-    _shares: list[Share] = field(init=False, default_factory=list)
+    program: Program = field(init=False)
+    shares: list[Share] = field(init=False)
+    outcomes: list[Outcome] = field(init=False, default_factory=list)
     _dead_rows: list[pa.Table] = field(init=False, default_factory=list)
     _on_spark: OpenEpoch | None = field(init=False, default=None)
 
-    def run(self) -> tuple[StreamStats, dict[str, ViewDelta]]:
-        """The statistics of the stream and the delta of every view; `RefusedError` if the kernel does not take
-        the rows."""
-        shares = share_out(self.slice, self.stream.schema.to_arrow(), self.tasks)
-        found = [self.forms.form(self.spark, self.stream, view) for view in self.views if self.is_due(view)]
+    def __post_init__(self) -> None:
+        self.shares = share_out(self.slice, self.stream.schema.to_arrow(), self.tasks)
+        due = [view for view in self.views if self.trials.is_due(view.name)]
+        found = [self.forms.form(self.spark, self.stream, view) for view in due]
         native = tuple(form for form in found if isinstance(form, NativeView))
-        program = Program(self.stream, self.max_ahead, native, self.needs_landed)
-        self._program, self._shares = program, shares
-        outcomes: list[Outcome] = self._job(lambda known, share, directory: evaluate(known, share, directory))
+        self.program = Program(self.stream, self.max_ahead, native, self.needs_landed)
+
+    def finish(self) -> tuple[StreamStats, dict[str, ViewDelta]]:
+        """The statistics of the stream and the delta of every view, once the tasks are done."""
+        outcomes = self.outcomes
         refused = next((outcome.refused for outcome in outcomes if outcome.refused is not None), None)
         if refused is not None:
+            drop([parcel for outcome in outcomes for parcel in (outcome.dead_rows, *outcome.deltas)])
             raise RefusedError(refused)
         stats = _stats(outcomes)
         self._dead_rows = [receive(outcome.dead_rows) for outcome in outcomes if outcome.dead_rows is not None]
         deltas: dict[str, ViewDelta] = {}
-        for index, form in enumerate(native):
+        for index, form in enumerate(self.program.views):
             pieces = [outcome.deltas[index] for outcome in outcomes]
             failed = any(piece is None for piece in pieces)
-            if not failed:
+            if failed:
+                drop(pieces)
+            else:
                 rows = self.forms.combine(form, [receive(piece) for piece in pieces if piece is not None])
                 deltas[form.name] = _delta(form, rows, stats)
             self.trials.record(form.name, failed)
@@ -126,22 +159,6 @@ class NativeEpoch:
             deltas |= self._on_spark.run()[1]
         return stats, deltas
 
-    def is_due(self, view: View) -> bool:
-        return self.trials.is_due(view.name)
-
-    def _job(self, task: Callable[[Program, Share, str | None], Any]) -> list[Any]:
-        """What a task makes of each share."""
-        assert self._program is not None
-        known, directory = self.forms.broadcast(self.spark, self._program), self.forms.directory
-
-        def work(own: Iterable[Share]) -> Iterator[Any]:
-            for share in own:
-                yield task(known.value, share, directory)
-
-        with reported():
-            context = self.spark.sparkContext
-            return context.parallelize(self._shares, max(1, len(self._shares))).mapPartitions(work).collect()
-
     def dead_rows(self) -> pa.Table:
         return pa.concat_tables(self._dead_rows)
 
@@ -149,7 +166,12 @@ class NativeEpoch:
         sql = late_sql(view, self.stream, before)
         if sql is None or self._on_spark is not None:
             return self._spark_epoch(view).late_rows(view, before)
-        parcels = self._job(lambda known, share, directory: select(known, share, sql, directory))
+        work = [(self.program, share) for share in self.shares]
+
+        def find(program: Program, share: Share, directory: str | None) -> Parcel:
+            return select(program, share, directory, sql)
+
+        parcels = run_tasks(self.spark, self.forms, work, find)
         return pa.concat_tables([receive(parcel) for parcel in parcels])
 
     def failed_rows(self, view: View) -> pa.Table:
