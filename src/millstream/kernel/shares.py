@@ -1,6 +1,7 @@
 """A task's share of a slice, and how its rows are read: in the executor, into Arrow.
 
-Whatever the source, the rows have the stream's columns, `__p`, `__o`, `__landed` and `__pt`. A share
+Whatever the source, the rows have the stream's columns, `__p`, `__o`, `__landed` and `__pt`; `weight` is
+about the work that a share makes, in bytes. A share
 that holds anything but typed rows that Spark would read alike is refused as a whole.
 """
 
@@ -39,6 +40,10 @@ class RowsShare:
     lines: Parcel | None
     kernel: JsonKernel | None
 
+    @property
+    def weight(self) -> int:
+        return sum(len(parcel) for parcel in (self.typed, self.lines) if parcel is not None)
+
     def read(self, schema: pa.Schema) -> pa.Table:
         tables = [receive(self.typed)] if self.typed is not None else []
         if self.lines is not None:
@@ -54,6 +59,10 @@ class FrameShare:
     landed_floor: int
     kernel: JsonKernel | None
     """Decodes frames of lines."""
+
+    @property
+    def weight(self) -> int:
+        return sum(frame[3] for frame in self.frames)
 
     def read(self, schema: pa.Schema) -> pa.Table:
         return pa.concat_tables(self._read(schema))
@@ -89,6 +98,10 @@ class LinesShare:
     ranges: tuple[LineRange, ...]
     first: int
 
+    @property
+    def weight(self) -> int:
+        return sum(range_.end - range_.start for range_ in self.ranges)
+
     def read(self, schema: pa.Schema) -> pa.Table:
         batches = [batch for range_ in self.ranges for batch in self.kernel.read(range_)]
         rows = pa.Table.from_batches(batches, self.kernel.output())
@@ -104,6 +117,10 @@ class ParquetShare:
     first: int
     size: int
     modified_ns: int
+
+    @property
+    def weight(self) -> int:
+        return self.size * len(self.groups)
 
     def read(self, schema: pa.Schema) -> pa.Table:
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import duckdb
@@ -81,24 +82,42 @@ class NativeForms:
 Task = Callable[[Program, Share, str | None], Any]
 
 
-def run_tasks(spark: SparkSession, forms: NativeForms, work: Sequence[tuple[Program, Share]], task: Task) -> list[Any]:
-    """What a task makes of each share, in one job."""
+def run_tasks(
+    spark: SparkSession, forms: NativeForms, work: Sequence[tuple[Program, Share]], task: Task, tasks: int
+) -> list[Any]:
+    """What a task makes of each share, in one job of so many tasks."""
     programs = list(dict.fromkeys(program for program, _ in work))
     known, directory = [forms.broadcast(spark, program) for program in programs], forms.directory
+    # A task costs some milliseconds by itself: there are as many as work at a time, of about the same size.
+    loads = balance([share.weight for _, share in work], tasks)
+    parts = [[(index, programs.index(work[index][0]), work[index][1]) for index in load] for load in loads]
 
-    def run(own: Iterable[tuple[int, Share]]) -> Iterator[Any]:
-        for number, share in own:
-            yield task(known[number].value, share, directory)
+    def run(own: Iterable[list[tuple[int, int, Share]]]) -> Iterator[tuple[int, Any]]:
+        for part in own:
+            for index, number, share in part:
+                yield index, task(known[number].value, share, directory)
 
-    shares = [(programs.index(program), share) for program, share in work]
     with reported():
-        return spark.sparkContext.parallelize(shares, max(1, len(shares))).mapPartitions(run).collect()
+        found = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(run).collect()
+    return [outcome for _, outcome in sorted(found, key=itemgetter(0))]
+
+
+def balance(weights: Sequence[int], count: int) -> list[list[int]]:
+    """Indexes of weights in `count` lists of about the same sum, the heaviest first; none of them empty.
+
+    >>> balance([1, 5, 3, 2], 2)
+    [[1, 0], [2, 3]]
+    """
+    lists: list[list[int]] = [[] for _ in range(max(1, min(count, len(weights))))]
+    for index in sorted(range(len(weights)), key=lambda i: -weights[i]):
+        min(lists, key=lambda chosen: sum(weights[i] for i in chosen)).append(index)
+    return lists
 
 
 def evaluate_together(spark: SparkSession, forms: NativeForms, epochs: Sequence[NativeEpoch]) -> None:
     """The shares of all streams of an epoch, in one job."""
     work = [(epoch.program, share) for epoch in epochs for share in epoch.shares]
-    outcomes = iter(run_tasks(spark, forms, work, evaluate))
+    outcomes = iter(run_tasks(spark, forms, work, evaluate, max(epoch.tasks for epoch in epochs)))
     for epoch in epochs:
         epoch.outcomes = [next(outcomes) for _ in epoch.shares]
 
@@ -171,7 +190,7 @@ class NativeEpoch:
         def find(program: Program, share: Share, directory: str | None) -> Parcel:
             return select(program, share, directory, sql)
 
-        parcels = run_tasks(self.spark, self.forms, work, find)
+        parcels = run_tasks(self.spark, self.forms, work, find, self.tasks)
         return pa.concat_tables([receive(parcel) for parcel in parcels])
 
     def failed_rows(self, view: View) -> pa.Table:
