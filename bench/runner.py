@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def run(contender: str, job: Job, python: Path | str = sys.executable) -> Run:
     shutil.rmtree(work, ignore_errors=True)
     (work / "files").mkdir(parents=True)
     LOGS.mkdir(parents=True, exist_ok=True)
-    log = LOGS / f"{job.question}-{job.format}-{contender}-{job.settings}.log"
+    log = LOGS / (re.sub(r"[^\w.-]+", "-", f"{job.question}-{job.format}-{contender}-{job.settings}") + ".log")
     fields = {**asdict(job), "work": str(work / "files")}
     (work / "job.json").write_text(json.dumps(fields))
     try:
