@@ -25,10 +25,13 @@ from bench.plan import FULL_GROUPS, FULL_STATES, Plan
 from bench.runner import RunFailedError
 from bench.workloads import (
     backfill,
+    growth,
     hopping,
     latency,
     nexmark,
+    recovery,
     small_epochs,
+    standing_queries,
     state,
     tumbling,
 )
@@ -42,8 +45,11 @@ WORKLOADS: dict[str, Callable[[Plan], list[Section]]] = {
     "nexmark": nexmark.measure,
     "state": state.measure,
     "latency": latency.measure,
+    "queries": standing_queries.measure,
+    "growth": growth.measure,
+    "recovery": recovery.measure,
 }
-QUICK = ("W1", "W3")
+QUICK = ("W1", "W3", "queries", "recovery")
 """What a quick run does unless it is told otherwise: what says most in three minutes."""
 QUICK_QUERIES = ("q1", "q5", "q17")
 
@@ -94,7 +100,7 @@ def make_plan(options: argparse.Namespace, say: Callable[[str], None]) -> Plan:
         rates=(10_000,) if quick else (1_000, 10_000, 100_000),
         rate_seconds=options.seconds or (5 if quick else 20),
         query_bids=Bids(4, max(1, query_rows // 4)),
-        query_counts=(1, 100) if quick else (1, 10, 100, 1_000),
+        query_counts=(1, 10) if quick else (1, 10, 100, 1_000),
         native_query_counts=(1,) if quick else (1, 10, 100),
         clicks=Clicks(max(2, click_rows // 1_000_000), click_rows // max(2, click_rows // 1_000_000)),
         groups=tuple(groups for groups in FULL_GROUPS if groups <= click_rows),
