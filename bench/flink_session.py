@@ -66,7 +66,7 @@ def execute(settings: str, work: Path, tables: Sequence[str], query: str) -> flo
     sink = TableDescriptor.for_connector("blackhole").build()
     result = environment(settings, work, tables).sql_query(query).execute_insert(sink)
     ran = result.get_job_client().get_job_execution_result().result()
-    return ran.get_net_runtime() / 1000
+    return float(ran.get_net_runtime()) / 1000
 
 
 def last_row(settings: str, work: Path, tables: Sequence[str], query: str) -> tuple[int, ...]:

@@ -30,18 +30,18 @@ class Standing:
         window = ("window_start",) if self.window_seconds else ()
         return (*window, *(name for name, _ in self.keys), *VALUES)
 
-    def millstream(self) -> str:
+    def millstream_sql(self) -> str:
         window = ("window_start", "window_end") if self.window_seconds else ()
         source = f"TUMBLE(bids, ts, INTERVAL {self.window_seconds} SECONDS)" if self.window_seconds else "bids"
         return f"CREATE MATERIALIZED VIEW {self.name} AS {self._select(window, source, window)}"
 
-    def spark(self) -> str:
+    def spark_sql(self) -> str:
         """For a temporary view `bids`, a stream or a table."""
         window = f"window(ts, '{self.window_seconds} seconds')"
         shown = (f"unix_micros({window}.start) AS window_start",) if self.window_seconds else ()
         return self._select(shown, "bids", (window,) if self.window_seconds else ())
 
-    def duckdb(self) -> str:
+    def duckdb_sql(self) -> str:
         """For a relation `bids` with the columns of the files."""
         micros = (self.window_seconds or 0) * 1_000_000
         window = f"epoch_us(ts) - epoch_us(ts) % {micros}"
@@ -67,7 +67,7 @@ class Standing:
 
     def truth(self, connection: duckdb.DuckDBPyConnection) -> tuple[int, int, int]:
         """What a one-shot query over `bids` answers."""
-        return self.fingerprint(connection, f"({self.duckdb()})")
+        return self.fingerprint(connection, f"({self.duckdb_sql()})")
 
     def published(self, relation: str) -> str:
         """A view as Millstream shows it, with its window in microseconds, as something that can follow FROM."""

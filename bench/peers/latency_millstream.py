@@ -107,7 +107,7 @@ def run(job: Job) -> Answer:
     with open_database(Path(job.work) / "data") as db:
         db.sql(STREAM.format(options=LOG))
         for view in LATENCY:
-            db.sql(view.millstream())
+            db.sql(view.millstream_sql())
         db.start()
         watch = Watch(db)
         started_at = time.time()

@@ -63,7 +63,7 @@ def start(spark: SparkSession, landing: Landing, work: Path) -> list[StreamingQu
     files.withWatermark("ts", f"{SLACK_SECONDS} seconds").createOrReplaceTempView("bids")
     queries = []
     for view in LATENCY:
-        writer = spark.sql(view.spark()).writeStream.outputMode("update").format("noop")
+        writer = spark.sql(view.spark_sql()).writeStream.outputMode("update").format("noop")
         queries.append(writer.option("checkpointLocation", str(work / view.name)).start())
     return queries
 

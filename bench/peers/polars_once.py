@@ -12,7 +12,7 @@ SUMMED = {"tumbling": ("n", "total", "top"), "hopping": ("n",)}
 
 def result(job: Job, path: str):  # type: ignore[no-untyped-def]  # Polars is not in the environment of the checks
     """The answer as a data frame, by the streaming engine."""
-    import polars as pl
+    import polars as pl  # type: ignore[import-not-found]
 
     if job.format == "parquet":
         bids = pl.scan_parquet(f"{path}/*.parquet")

@@ -22,7 +22,7 @@ def create(db: ms.Database, path: str, views: tuple[Standing, ...]) -> float:
     began = time.perf_counter()
     db.sql(STREAM.format(options=FILES.format(path=path, format="parquet", more=EPOCHS["tuned"])))
     for view in views:
-        db.sql(view.millstream())
+        db.sql(view.millstream_sql())
     return time.perf_counter() - began
 
 

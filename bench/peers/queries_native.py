@@ -23,7 +23,7 @@ def execute(spark: SparkSession, path: str, views: tuple[Standing, ...], work: P
     files.withWatermark("ts", f"{SLACK_SECONDS} seconds").createOrReplaceTempView("bids")
     queries = []
     for view in views:
-        writer = spark.sql(view.spark()).writeStream.outputMode("update").format("noop").trigger(availableNow=True)
+        writer = spark.sql(view.spark_sql()).writeStream.outputMode("update").format("noop").trigger(availableNow=True)
         queries.append(writer.option("checkpointLocation", str(work / view.name)).start())
     for query in queries:
         query.awaitTermination()

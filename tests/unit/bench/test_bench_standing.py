@@ -40,7 +40,7 @@ def test_no_two_queries_are_the_same() -> None:
 @pytest.mark.parametrize("query", [*LATENCY, *standing(10)], ids=lambda query: query.name)
 def test_every_query_has_its_columns_and_some_rows(query: Standing) -> None:
     connection = with_bids()
-    answered = connection.execute(query.duckdb())
+    answered = connection.execute(query.duckdb_sql())
     assert tuple(column[0] for column in answered.description or ()) == query.columns
     assert answered.fetchall()
 
@@ -48,24 +48,24 @@ def test_every_query_has_its_columns_and_some_rows(query: Standing) -> None:
 def test_a_fingerprint_is_blind_to_order_and_not_to_values() -> None:
     query, connection = LATENCY[2], with_bids()
     truth = query.truth(connection)
-    assert query.fingerprint(connection, f"(FROM ({query.duckdb()}) ORDER BY n DESC)") == truth
-    assert query.fingerprint(connection, f"(SELECT * REPLACE (top + 1 AS top) FROM ({query.duckdb()}))") != truth
+    assert query.fingerprint(connection, f"(FROM ({query.duckdb_sql()}) ORDER BY n DESC)") == truth
+    assert query.fingerprint(connection, f"(SELECT * REPLACE (top + 1 AS top) FROM ({query.duckdb_sql()}))") != truth
 
 
 def test_a_window_of_ours_is_compared_in_microseconds() -> None:
     query, connection = LATENCY[2], with_bids()
-    shown = f"(SELECT * REPLACE (make_timestamptz(window_start) AS window_start) FROM ({query.duckdb()}))"
+    shown = f"(SELECT * REPLACE (make_timestamptz(window_start) AS window_start) FROM ({query.duckdb_sql()}))"
     assert query.fingerprint(connection, query.published(shown)) == query.truth(connection)
 
 
 def test_renderings_say_the_same() -> None:
     query = Standing("v", (("bucket", "bidder % 10"),), "price > 5", 10)
-    assert query.millstream() == (
+    assert query.millstream_sql() == (
         "CREATE MATERIALIZED VIEW v AS SELECT window_start, window_end, bidder % 10 AS bucket, count(*) AS n, "
         "coalesce(max(price), 0) AS top FROM TUMBLE(bids, ts, INTERVAL 10 SECONDS) WHERE price > 5 "
         "GROUP BY window_start, window_end, bidder % 10"
     )
-    assert query.spark().endswith("FROM bids WHERE price > 5 GROUP BY window(ts, '10 seconds'), bidder % 10")
+    assert query.spark_sql().endswith("FROM bids WHERE price > 5 GROUP BY window(ts, '10 seconds'), bidder % 10")
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
