@@ -46,7 +46,7 @@ hooks: venv ## Run `make check` before every commit
 	$(BIN)/pre-commit install
 
 clean: ## Remove .venv and everything else that was generated
-	rm -rf .venv bench/.venv-flink build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv bench/.venv-flink bench/.venv-polars build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 

@@ -16,13 +16,25 @@ from rich.console import Console
 
 from bench import plots, report
 from bench.data import Bids
+from bench.growth_data import Clicks
 from bench.machine import describe
 from bench.nexmark.data import Events
 from bench.nexmark.truth import QUERIES
 from bench.outcome import Section
-from bench.plan import Plan
+from bench.plan import FULL_GROUPS, FULL_STATES, Plan
 from bench.runner import RunFailedError
-from bench.workloads import backfill, hopping, nexmark, small_epochs, state, tumbling
+from bench.workloads import (
+    backfill,
+    growth,
+    hopping,
+    latency,
+    nexmark,
+    recovery,
+    small_epochs,
+    standing_queries,
+    state,
+    tumbling,
+)
 
 RESULTS = Path(__file__).parent / "results"
 WORKLOADS: dict[str, Callable[[Plan], list[Section]]] = {
@@ -32,9 +44,13 @@ WORKLOADS: dict[str, Callable[[Plan], list[Section]]] = {
     "W4": backfill.measure,
     "nexmark": nexmark.measure,
     "state": state.measure,
+    "latency": latency.measure,
+    "queries": standing_queries.measure,
+    "growth": growth.measure,
+    "recovery": recovery.measure,
 }
-QUICK = ("W1", "W2", "W3", "nexmark")
-"""What a quick run does unless it is told otherwise: `state` needs a long input to say anything."""
+QUICK = ("W1", "W3", "queries")
+"""What a quick run does unless it is told otherwise: what says most in three minutes."""
 QUICK_QUERIES = ("q1", "q5", "q17")
 
 
@@ -43,40 +59,65 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
         prog="python -m bench",
         description="Measure Millstream against native Structured Streaming and Flink on this machine.",
         epilog="W1: tumbling windows. W2: hopping windows. W3: small epochs. W4: a backfill beside live rows. nexmark: "
-        "the queries of the Nexmark benchmark. state: whether memory and store stay bounded.",
+        "the queries of the Nexmark benchmark. state: whether memory and store stay bounded. latency: from insert to "
+        "visible. queries: many standing queries. growth: throughput as state, disorder, partitions, epochs and "
+        "windows grow. recovery: from a kill to the next commit.",
     )
     parser.add_argument("--quick", action="store_true", help="small inputs, one run each: figures for orientation only")
     parser.add_argument("--only", action="append", choices=list(WORKLOADS), help="one workload; may be repeated")
     parser.add_argument("--rows", type=int, metavar="N", help="another number of bids or events, in as many files")
     parser.add_argument("--runs", type=int, metavar="N", help="another number of runs, of which the best counts")
+    parser.add_argument("--seconds", type=int, metavar="N", help="how long each rate of `latency` is measured")
     parser.add_argument("--query", action="append", choices=list(QUERIES), help="one query of nexmark; may be repeated")
+    parser.add_argument(
+        "--no-install",
+        action="store_true",
+        help="leave out contenders that are not installed, instead of installing them",
+    )
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="where the report is written")
     return parser.parse_args(argv)
 
 
 def make_plan(options: argparse.Namespace, say: Callable[[str], None]) -> Plan:
-    files = 2 if options.quick else 10
-    rows = options.rows or files * 1_000_000
+    quick, asked = options.quick, options.rows
+    files = 2 if quick else 10
+    rows = asked or files * (250_000 if quick else 1_000_000)
+    query_rows = asked or (200_000 if quick else 2_000_000)
+    click_rows = asked or (400_000 if quick else 20_000_000)
     return Plan(
+        quick=quick,
         bids=Bids(files, max(1, rows // files)),
-        runs=options.runs or (1 if options.quick else 2),
-        hopping_formats=("parquet",) if options.quick else ("parquet", "csv"),
-        warm_up_epochs=15 if options.quick else 30,
-        measured_epochs=25 if options.quick else 50,
-        references=not options.quick,
+        runs=options.runs or (1 if quick else 2),
+        tumbling_formats=("parquet",) if quick else ("parquet", "csv"),
+        hopping_formats=("parquet",) if quick else ("parquet", "csv"),
+        warm_up_epochs=10 if quick else 30,
+        measured_epochs=15 if quick else 50,
         say=say,
-        events=Events(options.rows or (100_000 if options.quick else 2_000_000)),
-        queries=tuple(options.query) if options.query else (QUICK_QUERIES if options.quick else None),
-        install_flink=not options.quick,
-        state_events=options.rows or (500_000 if options.quick else 20_000_000),
+        events=Events(asked or (100_000 if quick else 2_000_000)),
+        queries=tuple(options.query) if options.query else (QUICK_QUERIES if quick else None),
+        install=not quick and not options.no_install,
+        state_events=asked or (500_000 if quick else 20_000_000),
+        rates=(10_000,) if quick else (1_000, 10_000, 100_000),
+        rate_seconds=options.seconds or (5 if quick else 20),
+        query_bids=Bids(4, max(1, query_rows // 4)),
+        query_counts=(1, 10) if quick else (1, 10, 100, 1_000),
+        native_query_counts=(1,) if quick else (1, 10, 100),
+        clicks=Clicks(max(2, click_rows // 1_000_000), click_rows // max(2, click_rows // 1_000_000)),
+        groups=tuple(groups for groups in FULL_GROUPS if groups <= click_rows),
+        states=tuple(groups for groups in FULL_STATES if groups <= click_rows // 4),
     )
 
 
 def sizes(plan: Plan, names: Sequence[str]) -> str:
     """What the chosen workloads read."""
+    rates = ", ".join(f"{rate:,}" for rate in plan.rates)
     read = {
         "nexmark": f"{plan.events.events:,} events of Nexmark",
         "state": f"{plan.state_events:,} orders and payments",
+        "latency": f"{rates} events/s for {plan.rate_seconds} s each",
+        "queries": f"{plan.query_bids.rows:,} bids for standing queries",
+        "growth": f"{plan.clicks.rows:,} clicks",
+        "recovery": f"{plan.recovery_clicks.rows:,} clicks around a kill",
     }
     bids = [f"{plan.bids.rows:,} bids in {plan.bids.files} files"] if any(name not in read for name in names) else []
     return ", ".join(bids + [text for name, text in read.items() if name in names])
@@ -112,6 +153,9 @@ def main(argv: Sequence[str]) -> int:
         "bids": plan.bids.rows,
         "events": plan.events.events,
         "state_events": plan.state_events,
+        "query_bids": plan.query_bids.rows,
+        "clicks": plan.clicks.rows,
+        "rates": plan.rates,
         "runs": plan.runs,
     }
     latest = options.results / "latest.json"

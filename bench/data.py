@@ -13,13 +13,17 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+
+from bench.job import CORES
 
 ROOT = Path(__file__).parent / "data"
 VERSION = 1
@@ -69,7 +73,7 @@ class Bids:
         return ROOT / f"bids-{self.files}x{self.rows_per_file}-from{self.first}-seed{self.seed}"
 
     def path(self, format_: str) -> Path:
-        """The directory of the files in a format ('parquet' or 'csv')."""
+        """The directory of the files in a format ('parquet' or 'csv'; 'readers' is CSV in one file per reader)."""
         return self.directory / format_
 
     def tables(self) -> Iterator[pa.Table]:
@@ -102,6 +106,9 @@ def generate(first: int, rows: int, seed: int) -> pa.Table:
 def prepare(bids: Bids, formats: tuple[str, ...] = ("parquet", "csv")) -> None:
     """Write the files that are not there yet."""
     for format_ in formats:
+        if format_ == "readers":
+            _prepare_readers(bids)
+            continue
         directory = bids.path(format_)
         marker = directory / "_complete.json"
         content = json.dumps({"version": VERSION, **asdict(bids)})
@@ -123,3 +130,28 @@ def prepare(bids: Bids, formats: tuple[str, ...] = ("parquet", "csv")) -> None:
             modified_at = last_bid_at + index + 1
             os.utime(path, (modified_at, modified_at))
         marker.write_text(content)
+
+
+def _prepare_readers(bids: Bids) -> None:
+    """The CSV dealt to one file per reader, for contenders that take files in no order."""
+    prepare(bids, ("csv",))
+    directory = bids.path("readers")
+    marker = directory / "_complete.json"
+    content = json.dumps({"version": VERSION, "readers": CORES, **asdict(bids)})
+    if marker.exists() and marker.read_text() == content:
+        return
+    shutil.rmtree(directory, ignore_errors=True)
+    deal(sorted(bids.path("csv").glob("*.csv")), directory, CORES)
+    marker.write_text(content)
+
+
+def deal(files: list[Path], directory: Path, readers: int) -> None:
+    """Deal the lines of some files in turn to one file per reader."""
+    directory.mkdir(parents=True)
+    with ExitStack() as opened:
+        hands = [opened.enter_context((directory / f"{place}.csv").open("wb")) for place in range(readers)]
+        turns = cycle(hands)
+        for path in files:
+            with path.open("rb") as lines:
+                for line in lines:
+                    next(turns).write(line)

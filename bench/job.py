@@ -24,7 +24,8 @@ class Job:
     """One run of one contender. `work` is an empty directory on a real disk, removed afterwards."""
 
     question: str
-    """'tumbling', 'hopping', 'small_epochs' or 'backfill'; of the state workload 'interval_join' or 'sessions'."""
+    """'tumbling', 'hopping', 'small_epochs' or 'backfill'; of the state workload 'interval_join' or 'sessions';
+    of the others the name of the workload."""
     format: str
     path: str
     warm_up_path: str
@@ -38,6 +39,10 @@ class Job:
     """How many rows are retained, for a backfill, or how many events to make, where the contender makes them itself."""
     slices: int = 0
     """In how many slices."""
+    rates: tuple[int, ...] = ()
+    """Events per second, one rate after the other."""
+    seconds: int = 0
+    """How long each rate is measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from bench import flink
+from bench import flink, polars
 from bench.job import CORES, DRIVER_MEMORY
 
 
@@ -24,7 +24,8 @@ def describe() -> dict[str, str]:
         "java": _java(),
         "python": platform.python_version(),
         **{name: version(name) for name in ("pyspark", "duckdb", "pyarrow", "millstream")},
-        "flink": flink.version(),
+        "flink": flink.ENVIRONMENT.version(),
+        "polars": polars.ENVIRONMENT.version(),
         "load before": f"{os.getloadavg()[0]:.2f}",
     }
 

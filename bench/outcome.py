@@ -18,10 +18,12 @@ class Figure:
     label: str
     value: float
     unit: str
-    """'events/s' or 'ms'."""
+    """'events/s', 'ms' or 's'."""
     runs: tuple[float, ...]
     reference: bool = False
     """Whether it is here for orientation only: a limit, or other settings."""
+    peak_bytes: int = 0
+    """The peak of the resident memory of its process tree over all runs; 0 if it was not watched."""
 
 
 @dataclass(frozen=True, slots=True)

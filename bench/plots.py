@@ -18,6 +18,8 @@ _COLORS = {
     "flink_rocksdb": "#c39bd3",
     "spark_once": "#c9c9c9",
     "duckdb_once": "#c9c9c9",
+    "polars_once": "#c9c9c9",
+    "millstream_own": "#1f6f8b",
 }
 _BAR, _TRACE = 0.42, 2.2
 """Inches that a bar and a trace take."""
@@ -80,8 +82,8 @@ def _panel(axis: Any, section: Section) -> None:
     axis.set_xlim(0, limit * 1.25)
     axis.set_xticks([])
     axis.spines[["right", "bottom"]].set_visible(False)
-    ratio = section.targets[0].value
-    _title(axis, f"{section.title}: {ratio:.2f} x {section.against}")
+    ratio = f": {section.targets[0].value:.2f} x {section.against}" if section.targets else ""
+    _title(axis, section.title + ratio)
 
 
 def _grid_panel(axis: Any, section: Section, grid: Grid) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,18 +42,18 @@ class Run:
     peak_bytes: int
 
 
-def run(contender: str, job: Job) -> Run:
-    """Run `bench.peers.<contender>`; `job.work` is ignored and set here."""
+def run(contender: str, job: Job, python: Path | str = sys.executable) -> Run:
+    """Run `bench.peers.<contender>`, perhaps by another Python; `job.work` is ignored and set here."""
     work = WORK / f"{os.getpid()}-{contender}"
     shutil.rmtree(work, ignore_errors=True)
     (work / "files").mkdir(parents=True)
     LOGS.mkdir(parents=True, exist_ok=True)
-    log = LOGS / f"{job.question}-{job.format}-{contender}-{job.settings}.log"
+    log = LOGS / (re.sub(r"[^\w.-]+", "-", f"{job.question}-{job.format}-{contender}-{job.settings}") + ".log")
     fields = {**asdict(job), "work": str(work / "files")}
     (work / "job.json").write_text(json.dumps(fields))
     try:
         with log.open("wb") as out:
-            command = [sys.executable, "-m", f"bench.peers.{contender}", str(work / "job.json")]
+            command = [str(python), "-m", f"bench.peers.{contender}", str(work / "job.json")]
             process = subprocess.Popen(command, cwd=HERE.parent, stdout=out, stderr=out, env=environment())
             memory = Memory(process.pid)
             try:

@@ -63,7 +63,12 @@ def note_lines(section: Section) -> list[str]:
     """What a section says in words: what was not checked, a refusal, or the bounds that EXPLAIN names."""
     if "refused" in section.notes:
         return [f"{section.title}: refused, {section.notes['refused']}"]
-    return [*section.notes.get("unchecked", ()), *(f"EXPLAIN: {line}" for line in section.notes.get("bounds", ()))]
+    absent = [f"{label} did not take part: {reason}" for label, reason in section.notes.get("skipped", {}).items()]
+    return [
+        *absent,
+        *section.notes.get("unchecked", ()),
+        *(f"EXPLAIN: {line}" for line in section.notes.get("bounds", ())),
+    ]
 
 
 def trace_table(section: Section) -> TextTable:
@@ -82,8 +87,10 @@ def figure_table(sections: Sequence[Section]) -> TextTable:
     for section in sections:
         for figure in section.figures:
             runs = ", ".join(spell(figure, value) for value in figure.runs)
-            rows.append((section.title, figure.label, f"{spell(figure, figure.value)} {figure.unit}", runs))
-    return TextTable("figures, best run", ("workload", "contender", "best", "runs"), tuple(rows), text_columns=2)
+            best = f"{spell(figure, figure.value)} {figure.unit}"
+            rows.append((section.title, figure.label, best, runs, memory(figure.peak_bytes)))
+    header = ("workload", "contender", "best", "runs", "peak memory")
+    return TextTable("figures, best run", header, tuple(rows), text_columns=2)
 
 
 def target_table(sections: Sequence[Section]) -> TextTable:
@@ -100,6 +107,16 @@ def target_table(sections: Sequence[Section]) -> TextTable:
     return TextTable("targets", ("what", "", "asked", "found"), tuple(rows), text_columns=2)
 
 
+def memory(peak_bytes: int) -> str:
+    """
+    >>> memory(3 * 2**29)
+    '1.50 GiB'
+    >>> memory(0)
+    '-'
+    """
+    return f"{peak_bytes / 2**30:.2f} GiB" if peak_bytes else _NONE
+
+
 def spell(figure: Figure, value: float) -> str:
     """
     >>> spell(Figure("x", "x", 0, "events/s", ()), 1_234_567)
@@ -107,7 +124,9 @@ def spell(figure: Figure, value: float) -> str:
     >>> spell(Figure("x", "x", 0, "ms", ()), 123.456)
     '123.5'
     """
-    return _speed(value) if figure.unit == "events/s" else f"{value:.1f}"
+    if figure.unit == "events/s":
+        return _speed(value)
+    return f"{value:.2f}" if figure.unit == "s" else f"{value:.1f}"
 
 
 def _speed(value: float) -> str:

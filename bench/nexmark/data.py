@@ -11,11 +11,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from itertools import cycle
 from pathlib import Path
 
+from bench.data import deal
 from bench.job import CORES
 from millstream.nexmark.files import KINDS, write_files
 from millstream.nexmark.formats import FileFormat
@@ -74,15 +73,3 @@ def prepare(events: Events) -> None:
             os.utime(path, (1_750_000_000 + index, 1_750_000_000 + index))
         deal(in_order, events.readers / kind, CORES)
     marker.write_text(json.dumps({"key": key, "rows": rows}))
-
-
-def deal(files: list[Path], directory: Path, readers: int) -> None:
-    """Deal the lines of some files in turn to one file per reader."""
-    directory.mkdir(parents=True)
-    with ExitStack() as opened:
-        hands = [opened.enter_context((directory / f"{place}.csv").open("wb")) for place in range(readers)]
-        turns = cycle(hands)
-        for path in files:
-            with path.open("rb") as lines:
-                for line in lines:
-                    next(turns).write(line)

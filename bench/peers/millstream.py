@@ -26,7 +26,12 @@ SPARK = ms.SparkSettings(
     conf={"spark.sql.shuffle.partitions": str(CORES)},
 )
 
-FILES = "source = 'files', path = '{path}', format = '{format}', files_per_epoch = '1'"
+FILES = "source = 'files', path = '{path}', format = '{format}'{more}"
+EPOCHS = {
+    "tuned": ", files_per_epoch = '1'",
+    # As many files per epoch as the defaults allow.
+    "own_epochs": "",
+}
 LOG = "source = 'log'"
 
 STREAM = f"""
@@ -73,7 +78,7 @@ def read_files(job: Job, path: str, directory: Path) -> tuple[float, float]:
     """Everything in a directory of files; when it began, and the seconds it took."""
     with open_database(directory) as db:
         began, started_at = time.perf_counter(), time.time()
-        db.sql(STREAM.format(options=FILES.format(path=path, format=job.format)))
+        db.sql(STREAM.format(options=FILES.format(path=path, format=job.format, more=EPOCHS[job.settings])))
         db.sql(VIEWS[job.question])
         db.drain()
         return started_at, time.perf_counter() - began

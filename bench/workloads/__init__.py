@@ -1,1 +1,1 @@
-"""What is measured: one module per workload, each a function `measure(bench) -> list[Row | Check]`."""
+"""What is measured: one module per workload, each a function `measure(plan) -> list[Section]`."""

@@ -25,12 +25,13 @@ def measure(plan: Plan) -> list[Section]:
     ratios = [median(done.answer.epochs_ms) / median(done.answer.notes["before_ms"]) for done in runs]
     best = runs[ratios.index(min(ratios))]
     section = Section("W4", f"a view over {rows:,} retained bids beside live ones", against="before")
+    peak = max(done.peak_bytes for done in runs)
     section.figures = [
-        _figure("live latency before, median", [median(done.answer.notes["before_ms"]) for done in runs]),
-        _figure("live latency during, median", [median(done.answer.epochs_ms) for done in runs]),
-        _figure("live latency before, 95 %", [_p95(done.answer.notes["before_ms"]) for done in runs], True),
-        _figure("live latency during, 95 %", [_p95(done.answer.epochs_ms) for done in runs], True),
-        _figure("the backfill itself", [done.answer.seconds * 1000 for done in runs], True),
+        _figure("live latency before, median", peak, [median(done.answer.notes["before_ms"]) for done in runs]),
+        _figure("live latency during, median", peak, [median(done.answer.epochs_ms) for done in runs]),
+        _figure("live latency before, 95 %", peak, [_p95(done.answer.notes["before_ms"]) for done in runs], True),
+        _figure("live latency during, 95 %", peak, [_p95(done.answer.epochs_ms) for done in runs], True),
+        _figure("the backfill itself", peak, [done.answer.seconds * 1000 for done in runs], True),
     ]
     section.targets = [Target("live latency during a backfill: share of before", "<=", AT_MOST, min(ratios), "x")]
     section.checks = [_check(done) for done in runs]
@@ -38,8 +39,8 @@ def measure(plan: Plan) -> list[Section]:
     return [section]
 
 
-def _figure(label: str, values: list[float], reference: bool = False) -> Figure:
-    return Figure("millstream", label, min(values), "ms", tuple(values), reference)
+def _figure(label: str, peak_bytes: int, values: list[float], reference: bool = False) -> Figure:
+    return Figure("millstream", label, min(values), "ms", tuple(values), reference, peak_bytes)
 
 
 def _p95(values: list[float] | tuple[float, ...]) -> float:

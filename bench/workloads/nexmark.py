@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from bench import flink
+from bench.environments import UnavailableError
 from bench.grid import Grid, QueryTimes
 from bench.nexmark.data import prepare
 from bench.nexmark.job import Question, Reply
@@ -74,12 +75,10 @@ def _contenders(plan: Plan) -> tuple[list[Resident], dict[str, str]]:
     skipped: dict[str, str] = {}
     settings = {"flink_heap": "heap", "flink_rocksdb": "rocksdb"}
     try:
-        python = flink.setup() if plan.install_flink else flink.installed()
-        if python is None:
-            raise flink.UnavailableError("not installed; `python -m bench.flink setup` does it")
+        python = flink.ENVIRONMENT.python(install=plan.install)
         for name, chosen in settings.items():
             taking_part.append(Resident(name, "bench.peers.nexmark_flink", [chosen], python=python))
-    except flink.UnavailableError as reason:
+    except UnavailableError as reason:
         plan.say(f"without Flink: {reason}")
         skipped = dict.fromkeys(settings, str(reason))
     taking_part.append(Resident("native", "bench.peers.nexmark_native", ["rocksdb"]))

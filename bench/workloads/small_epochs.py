@@ -66,7 +66,8 @@ def _run(plan: Plan, entrant: Entrant, turn: int, bids: Bids, warm_up_epochs: in
 
 def _figure(entrant: Entrant, runs: list[Run]) -> Figure:
     medians = tuple(median(done.answer.epochs_ms) for done in runs)
-    return Figure(entrant.contender, entrant.label, min(medians), "ms", medians, entrant.reference)
+    peak = max(done.peak_bytes for done in runs)
+    return Figure(entrant.contender, entrant.label, min(medians), "ms", medians, entrant.reference, peak)
 
 
 def _checks(plan: Plan, runs: dict[Entrant, list[Run]]) -> list[Check]:

@@ -41,7 +41,9 @@ def _measure(plan: Plan, question: str) -> Section:
         Trace("written to the store per slice", "MiB", tuple(size / 2**20 for size in notes["written_bytes"])),
     ]
     speed = plan.state_events / done.answer.seconds
-    section.figures = [Figure("millstream", "Millstream: durable view", speed, "events/s", (speed,))]
+    section.figures = [
+        Figure("millstream", "Millstream: durable view", speed, "events/s", (speed,), peak_bytes=done.peak_bytes)
+    ]
     section.checks = [flat(TITLES[question], trace) for trace in section.traces]
     wrong, compared = notes["rows_wrong"], notes["rows_compared"]
     section.checks.append(

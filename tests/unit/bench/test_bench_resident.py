@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import flink, resident
+from bench import environments, flink, polars, resident
 from bench.nexmark.job import Question
 from bench.resident import Resident
 from bench.runner import environment
@@ -89,18 +89,32 @@ def test_contenders_import_the_tree_that_the_benchmark_is_in() -> None:
 def test_flink_is_there_only_when_all_of_it_was_installed_from_these_pins(tmp_path: Path) -> None:
     pins, python = tmp_path / "pins.txt", tmp_path / "venv" / "bin" / "python"
     pins.write_text("setuptools==80.1")
-    assert flink.installed(tmp_path / "venv", pins) is None
+    assert environments.installed(tmp_path / "venv", pins) is None
     python.parent.mkdir(parents=True)
     python.touch()
-    assert flink.installed(tmp_path / "venv", pins) is None
-    (tmp_path / "venv" / "complete").write_text(flink._digest(pins))
-    assert flink.installed(tmp_path / "venv", pins) == python
+    assert environments.installed(tmp_path / "venv", pins) is None
+    (tmp_path / "venv" / "complete").write_text(environments.digest(pins))
+    assert environments.installed(tmp_path / "venv", pins) == python
     pins.write_text("setuptools==80.2")
-    assert flink.installed(tmp_path / "venv", pins) is None
+    assert environments.installed(tmp_path / "venv", pins) is None
 
 
-def test_the_pins_of_flink_name_no_registry_and_pin_what_builds() -> None:
-    text = flink.PINS.read_text()
+@pytest.mark.parametrize("environment", [flink.ENVIRONMENT, polars.ENVIRONMENT], ids=lambda one: one.name)
+def test_pins_name_no_registry_and_pin_what_they_are_for(environment: environments.Environment) -> None:
+    text = environment.pins.read_text()
     assert "://" not in text
     assert "--index" not in text
-    assert flink.build_pin(text).startswith("setuptools==")
+    assert environment.version() != "unknown"
+    if environment.builds:
+        assert environments.build_pin(text).startswith("setuptools==")
+
+
+def test_a_link_to_an_environment_of_other_pins_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environments, "HERE", tmp_path)
+    (tmp_path / "requirements-polars.txt").write_text("polars==1")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "kept").touch()
+    (tmp_path / ".venv-polars").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(environments.UnavailableError, match="is a link"):
+        polars.ENVIRONMENT.setup()
+    assert (tmp_path / "elsewhere" / "kept").exists()

@@ -1,0 +1,93 @@
+"""queries: the same bids for one, ten, a hundred and a thousand standing queries with different filters and keys.
+
+Millstream's views share the scan of the stream; native has one streaming query for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bench.data import prepare
+from bench.job import Job
+from bench.outcome import Check, Figure, Section, Target
+from bench.plan import Plan
+from bench.runner import Run, RunFailedError, run
+
+AT_MOST = {100: 5.0, 1_000: 30.0}
+"""How many times the time of one query so many may take."""
+LABELS = {"millstream": "Millstream", "native": "Structured Streaming"}
+PEERS = {"millstream": ("queries_millstream", "tuned"), "native": ("queries_native", "default")}
+
+
+def measure(plan: Plan) -> list[Section]:
+    prepare(plan.query_bids, ("parquet",))
+    prepare(plan.query_warm_up, ("parquet",))
+    counts = {"millstream": plan.query_counts, "native": plan.native_query_counts}
+    runs: dict[tuple[str, int], list[Run]] = {}
+    failed: dict[tuple[str, int], str] = {}
+    for turn in range(plan.runs):
+        for count in plan.query_counts:
+            for contender in PEERS:
+                point = (contender, count)
+                if count not in counts[contender] or point in failed:
+                    continue
+                plan.say(f"queries: {LABELS[contender]}, {spell(count)}, run {turn + 1}")
+                try:
+                    runs.setdefault(point, []).append(_run(plan, contender, count, verify=turn == 0))
+                except RunFailedError as failure:
+                    # So many may be too much for someone; that says nothing of the others.
+                    failed[point] = str(failure)
+                    plan.say("failed")
+    section = Section(
+        "queries", f"standing queries over {plan.query_bids.rows:,} bids from Parquet", against="one query"
+    )
+    ordered = sorted((item for item in runs.items() if item[1]), key=lambda item: item[0])
+    for (contender, count), done in ordered:
+        seconds = tuple(one.answer.seconds for one in done)
+        peak = max(one.peak_bytes for one in done)
+        label = f"{LABELS[contender]}: {spell(count)}"
+        section.figures.append(Figure(contender, label, min(seconds), "s", seconds, peak_bytes=peak))
+    best = {count: min(one.answer.seconds for one in done) for (name, count), done in ordered if name == "millstream"}
+    section.targets = targets(best)
+    section.checks = [check(contender, count, done) for (contender, count), done in ordered]
+    section.checks += [Check(f"{LABELS[name]}: {spell(count)}", False, text) for (name, count), text in failed.items()]
+    section.notes = {
+        "created_seconds": {
+            count: [one.answer.notes["created_seconds"] for one in done]
+            for (name, count), done in ordered
+            if name == "millstream"
+        }
+    }
+    return [section]
+
+
+def _run(plan: Plan, contender: str, count: int, *, verify: bool) -> Run:
+    peer, settings = PEERS[contender]
+    path, warm_up = (str(bids.path("parquet")) for bids in (plan.query_bids, plan.query_warm_up))
+    return run(peer, Job("queries", f"{count}", path, warm_up, "", verify=verify, settings=settings, rows=count))
+
+
+def targets(seconds: Mapping[int, float]) -> list[Target]:
+    """What many queries take, in times of what one takes; only of what was measured."""
+    return [
+        Target(f"{spell(count)}: times the time of one", "<=", bound, seconds[count] / seconds[1], "x")
+        for count, bound in AT_MOST.items()
+        if count in seconds and 1 in seconds
+    ]
+
+
+def check(contender: str, count: int, runs: list[Run]) -> Check:
+    what = f"{LABELS[contender]}: {spell(count)}"
+    wrong = [name for done in runs for name in done.answer.notes["wrong"] or ()]
+    if wrong:
+        return Check(what, False, f"{len(wrong)} are wrong, the first is {wrong[0]}")
+    how = "as the one-shot query has it" if contender == "millstream" else "has read all rows"
+    return Check(what, True, f"each {how}")
+
+
+def spell(count: int) -> str:
+    """
+    >>> spell(1), spell(1000)
+    ('1 query', '1,000 queries')
+    """
+    return "1 query" if count == 1 else f"{count:,} queries"
