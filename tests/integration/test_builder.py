@@ -114,6 +114,11 @@ def unordered(rows: Any) -> list[str]:
     return sorted(repr(list(row.items())) for row in rows)
 
 
+def unshared(plan: list[str]) -> list[str]:
+    """A plan without the names of those with which it shares: the two share with each other."""
+    return [line for line in plan if "shares its aggregation" not in line]
+
+
 def test_the_builder_and_the_text_give_the_same_views(connect) -> None:
     clock = ms.ManualClock(0)
     db = connect(clock=clock)
@@ -130,9 +135,8 @@ def test_the_builder_and_the_text_give_the_same_views(connect) -> None:
     for i, view in enumerate(built):
         text = db.sql(f"SHOW CREATE written{i}").rows()[0]["statement"].replace(f"written{i}", view.name)
         assert db.sql(f"SHOW CREATE {view.name}").rows()[0]["statement"] == text
-        assert view.explain() == "\n".join(
-            row["plan"].replace(f"written{i}", view.name) for row in db.sql(f"EXPLAIN written{i}").rows()
-        )
+        plan = [row["plan"].replace(f"written{i}", view.name) for row in db.sql(f"EXPLAIN written{i}").rows()]
+        assert unshared(view.explain().splitlines()) == unshared(plan)
         assert unordered(view.query()) == unordered(db.query(f"SELECT * FROM written{i}")), SAME[i][1]
         assert unordered(view.changes()) == unordered(db.changes(f"written{i}")), SAME[i][1]
         assert len(view.changes()) > 0, SAME[i][1]

@@ -6,7 +6,7 @@ whose rows DuckDB fails says so, and the others go on. Connections stay open wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from millstream.kernel.connection import open_kernel
 from millstream.kernel.handover import Parcel, send
 from millstream.kernel.lines import RefusedError
-from millstream.kernel.native import ROWS
+from millstream.kernel.native import ROWS, count_sql
 from millstream.kernel.program import SHARED, Program, Query
 from millstream.kernel.shares import Share
 from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
@@ -36,6 +36,8 @@ class Outcome:
     dead_rows: Parcel | None = None
     deltas: tuple[Parcel | None, ...] = ()
     """By view; None for one on whose rows DuckDB failed."""
+    used: tuple[int | None, ...] = ()
+    """By view: the rows it used, where the delta does not tell."""
     refused: str | None = None
     """Why the rows were not taken at all."""
 
@@ -43,6 +45,11 @@ class Outcome:
 @cache
 def _connection() -> duckdb.DuckDBPyConnection:
     return open_kernel()
+
+
+def warm_up(_: Iterable[object]) -> None:
+    """What the first share would otherwise wait for."""
+    _connection().execute("SELECT count(*) FROM range(10) GROUP BY range % 2").fetchall()
 
 
 def evaluate(program: Program, share: Share, directory: str | None = None) -> Outcome:
@@ -53,19 +60,21 @@ def evaluate(program: Program, share: Share, directory: str | None = None) -> Ou
     except RefusedError as error:
         return Outcome(refused=str(error))
     dead_count = 0 if dead is None else dead.num_rows
+    deltas, used = _deltas(program, rows, directory)
     return Outcome(
         rows=rows.num_rows + dead_count,
         dead=dead_count,
         newest=_by_partition(rows, "__et"),
         landed=_by_partition(rows, "__pt") if program.needs_landed else (),
         dead_rows=None if dead is None else send(dead, directory),
-        deltas=tuple(_deltas(program, rows, directory)),
+        deltas=tuple(deltas),
+        used=tuple(used),
     )
 
 
 def select(program: Program, share: Share, directory: str | None, sql: str) -> Parcel:
     """Rows of a share that was evaluated before."""
-    rows, _ = _read(program, share)
+    rows, _ = _read(program, share, raw=True)
     connection = _connection()
     connection.register(ROWS, rows)
     try:
@@ -74,28 +83,35 @@ def select(program: Program, share: Share, directory: str | None, sql: str) -> P
         connection.unregister(ROWS)
 
 
-def _read(program: Program, share: Share) -> tuple[pa.Table, pa.Table | None]:
+def _read(program: Program, share: Share, *, raw: bool = False) -> tuple[pa.Table, pa.Table | None]:
     """The rows that are not dead, and the others as letters, if there are any."""
-    rows = share.read(program.stream.schema.to_arrow())
+    rows = share.read(program.stream.schema.to_arrow(), raw=raw)
     times, reasons = _judged(program, rows)
     rows = rows.append_column("__et", times)
     if reasons is None:
         return rows, None
+    if not raw:
+        # Letters have their lines.
+        return _read(program, share, raw=True)
     is_dead = pc.is_valid(reasons)
     return rows.filter(pc.invert(is_dead)), _letters(rows.filter(is_dead), reasons.filter(is_dead))
 
 
-def _deltas(program: Program, rows: pa.Table, directory: str | None) -> list[Parcel | None]:
+def _deltas(program: Program, rows: pa.Table, directory: str | None) -> tuple[list[Parcel | None], list[int | None]]:
     deltas: list[Parcel | None] = [None] * len(program.views)
+    used: list[int | None] = [None] * len(program.views)
     connection = _connection()
     connection.register(ROWS, rows)
     try:
         for query in program.queries:
             for index, delta in _run(connection, query):
-                deltas[index] = send(delta.cast(program.views[index].schema), directory)
+                view = program.views[index]
+                deltas[index] = send(delta.cast(view.schema), directory)
+                if view.top is not None:
+                    used[index] = connection.sql(count_sql(view)).fetchall()[0][0]
     finally:
         connection.unregister(ROWS)
-    return deltas
+    return deltas, used
 
 
 def _run(connection: duckdb.DuckDBPyConnection, query: Query) -> Iterator[tuple[int, pa.Table]]:
@@ -144,9 +160,7 @@ def _micros(rows: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def _letters(rows: pa.Table, reasons: pa.Array) -> pa.Table:
-    letters = rows.drop_columns(["__landed", "__pt", "__et"])
-    letters = letters.append_column("__raw", pa.nulls(rows.num_rows, pa.string()))
-    return letters.append_column("__reason", reasons)
+    return rows.drop_columns(["__landed", "__pt", "__et"]).append_column("__reason", reasons)
 
 
 def _by_partition(rows: pa.Table, name: str) -> tuple[tuple[int, int], ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,8 +30,14 @@ def send(table: pa.Table, directory: str | None) -> Parcel:
         data: bytes = sink.getvalue().to_pybytes()
         return data
     path = os.path.join(directory, uuid.uuid4().hex)
-    with pa.OSFile(path, "wb") as file:
-        _write(table, file)
+    try:
+        with pa.OSFile(path, "wb") as file:
+            _write(table, file)
+    except OSError:
+        # A full disk is for the store to report.
+        with suppress(OSError):
+            os.unlink(path)
+        return send(table, None)
     return path
 
 

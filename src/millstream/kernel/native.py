@@ -20,7 +20,7 @@ from millstream.kernel.agreement import NotNativeError, check_agreement
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
 from millstream.plan.aggregates import FILTER
-from millstream.plan.nodes import USED, AggregateView, AppendView, Kept, Stream, View, fill
+from millstream.plan.nodes import USED, AggregateView, AppendView, Kept, Stream, Top, View, fill
 from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow, Window
 from millstream.sql import store_sql
 from millstream.sql.dialect import StreamSQL
@@ -82,6 +82,8 @@ class NativeView:
     schema: pa.Schema
     combines: tuple[tuple[str, str], ...] | None
     """How the partials of several tasks become one, or None for a view of rows."""
+    top: Top | None = None
+    """Of a view of rows: which of them can matter at all."""
 
     @property
     def is_grouped(self) -> bool:
@@ -120,7 +122,7 @@ def late_sql(view: View, stream: Stream, before: int) -> str | None:
     source, where = rows_of(compiler.condition())
     own = ", ".join(quoted(name) for name in stream.schema.names())
     both = f"{where} AND {late}" if where else f" WHERE {late}"
-    return f"SELECT {own}, __p, __o, CAST(NULL AS VARCHAR) AS __raw, 'late' AS __reason FROM {source}{both}"
+    return f"SELECT {own}, __p, __o, __raw, 'late' AS __reason FROM {source}{both}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,9 @@ class _Compiler:
             outputs.append(("__pane", self.pane()))
         outputs.append(("__t", "__et"))
         types = pa.schema([schema.field(name) for name, _ in outputs])
-        return NativeView(view.name, (), tuple(outputs), self.condition(), types, None)
+        # Which rows are late is not known yet, and one that is must not push out another.
+        top = view.top if view.horizon is None and view.window is None else None
+        return NativeView(view.name, (), tuple(outputs), self.condition(), types, None, top)
 
     def _partials(self, kept: Kept) -> list[str]:
         """The partials of an accumulator, in which `⟨filter⟩` stands for the filter of the view."""
@@ -310,7 +314,18 @@ def select_sql(view: NativeView) -> str:
     group = f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}" if keys and view.is_grouped else ""
     # Without keys a group exists even for no rows, and is none of Spark's.
     having = " HAVING count(*) > 0" if view.is_grouped and not keys else ""
-    return f"SELECT {', '.join([*keys, *outputs])} FROM {source}{where}{group}{having}"
+    sql = f"SELECT {', '.join([*keys, *outputs])} FROM {source}{where}{group}{having}"
+    if view.top is None:
+        return sql
+    partition = ", ".join(quoted(name) for name in view.top.partition)
+    by = f"PARTITION BY {partition} " if partition else ""
+    return f"SELECT * FROM ({sql}) QUALIFY {view.top.rank} OVER ({by}{view.top.order}) <= {view.top.count}"
+
+
+def count_sql(view: NativeView) -> str:
+    """How many rows a view uses."""
+    source, where = rows_of(view.condition)
+    return f"SELECT count(*) FROM {source}{where}"
 
 
 def rows_of(condition: Condition | None) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """A task's share of a slice, and how its rows are read: in the executor, into Arrow.
 
 Whatever the source, the rows have the stream's columns, `__p`, `__o`, `__landed` and `__pt`; `weight` is
-about the work that a share makes, in bytes. A share
+about the work that a share makes, in bytes. If it is asked for, `__raw` has the line of a row. A share
 that holds anything but typed rows that Spark would read alike is refused as a whole.
 """
 
@@ -44,10 +44,10 @@ class RowsShare:
     def weight(self) -> int:
         return sum(len(parcel) for parcel in (self.typed, self.lines) if parcel is not None)
 
-    def read(self, schema: pa.Schema) -> pa.Table:
-        tables = [receive(self.typed)] if self.typed is not None else []
+    def read(self, schema: pa.Schema, *, raw: bool = False) -> pa.Table:
+        tables = [_with_raw(receive(self.typed), None, raw)] if self.typed is not None else []
         if self.lines is not None:
-            tables.append(_decoded(receive(self.lines), self.kernel))
+            tables.append(_decoded(receive(self.lines), self.kernel, raw))
         return pa.concat_tables(tables)
 
 
@@ -64,10 +64,10 @@ class FrameShare:
     def weight(self) -> int:
         return sum(frame[3] for frame in self.frames)
 
-    def read(self, schema: pa.Schema) -> pa.Table:
-        return pa.concat_tables(self._read(schema))
+    def read(self, schema: pa.Schema, *, raw: bool = False) -> pa.Table:
+        return pa.concat_tables(self._read(schema, raw))
 
-    def _read(self, schema: pa.Schema) -> Iterator[pa.Table]:
+    def _read(self, schema: pa.Schema, raw: bool) -> Iterator[pa.Table]:
         for partition, path, position, length, start, end in self.frames:
             batch = read_frame(path, position, length)
             if TOMBSTONE in batch.schema.names:
@@ -76,18 +76,27 @@ class FrameShare:
             offsets = rows.column("__o").to_numpy()
             low, high = offsets.searchsorted(start), offsets.searchsorted(end)
             rows = rows.slice(low, high - low)
-            is_typed = "_raw" not in batch.schema.names
-            yield rows.select([*schema.names, *_PLACE]) if is_typed else _decoded(rows, self.kernel)
+            if "_raw" in batch.schema.names:
+                yield _decoded(rows, self.kernel, raw)
+            else:
+                yield _with_raw(rows.select([*schema.names, *_PLACE]), None, raw)
 
 
-def _decoded(lines: pa.Table, kernel: JsonKernel | None) -> pa.Table:
+def _decoded(lines: pa.Table, kernel: JsonKernel | None, raw: bool) -> pa.Table:
     """Lines of the log as rows, in their place."""
     if kernel is None:
         raise RefusedError("lines that Spark decodes")
     rows = kernel.decode(lines.column("__raw").combine_chunks())
     for name in _PLACE:
         rows = rows.append_column(name, lines.column(name))
-    return rows
+    return _with_raw(rows, lines.column("__raw").cast(pa.string()), raw)
+
+
+def _with_raw(rows: pa.Table, lines: pa.Array | pa.ChunkedArray | None, raw: bool) -> pa.Table:
+    """Rows with the lines that they were decoded from, if these are asked for."""
+    if not raw:
+        return rows
+    return rows.append_column("__raw", lines if lines is not None else pa.nulls(rows.num_rows, pa.string()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +111,15 @@ class LinesShare:
     def weight(self) -> int:
         return sum(range_.end - range_.start for range_ in self.ranges)
 
-    def read(self, schema: pa.Schema) -> pa.Table:
+    def read(self, schema: pa.Schema, *, raw: bool = False) -> pa.Table:
         batches = [batch for range_ in self.ranges for batch in self.kernel.read(range_)]
         rows = pa.Table.from_batches(batches, self.kernel.output())
-        return _placed(rows.select(schema.names).cast(schema), self.first, rows.column("__landed"))
+        placed = _placed(rows.select(schema.names).cast(schema), self.first, rows.column("__landed"))
+        # Of CSV, Spark has the line of a row only if it is malformed.
+        lines = None
+        if raw and isinstance(self.kernel, JsonKernel):
+            lines = pa.array([line for range_ in self.ranges for line in self.kernel.lines(range_)], pa.string())
+        return _with_raw(placed, lines, raw)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +136,7 @@ class ParquetShare:
     def weight(self) -> int:
         return self.size * len(self.groups)
 
-    def read(self, schema: pa.Schema) -> pa.Table:
+    def read(self, schema: pa.Schema, *, raw: bool = False) -> pa.Table:
         try:
             with pq.ParquetFile(self.path) as file:
                 found = os.stat(self.path)
@@ -135,7 +149,8 @@ class ParquetShare:
             raise RefusedError("columns of other types")
         landed = self.modified_ns // 1_000_000 * 1_000
         count = rows.num_rows
-        return _placed(rows.cast(schema), self.first, pa.repeat(pa.scalar(landed, pa.int64()), count))
+        placed = _placed(rows.cast(schema), self.first, pa.repeat(pa.scalar(landed, pa.int64()), count))
+        return _with_raw(placed, None, raw)
 
 
 Share = RowsShare | FrameShare | LinesShare | ParquetShare

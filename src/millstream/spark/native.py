@@ -170,7 +170,8 @@ class NativeEpoch:
                 drop(pieces)
             else:
                 rows = self.forms.combine(form, [receive(piece) for piece in pieces if piece is not None])
-                deltas[form.name] = _delta(form, rows, stats)
+                counted = [outcome.used[index] or 0 for outcome in outcomes] if form.top is not None else None
+                deltas[form.name] = _delta(form, rows, stats, counted)
             self.trials.record(form.name, failed)
         rest = [view for view in self.views if view.name not in deltas]
         if rest:
@@ -206,8 +207,11 @@ class NativeEpoch:
             self._on_spark.close()
 
 
-def _delta(form: NativeView, rows: pa.Table, stats: StreamStats) -> ViewDelta:
-    used = int(rows.column("__rows").to_numpy().sum()) if form.is_grouped else rows.num_rows
+def _delta(form: NativeView, rows: pa.Table, stats: StreamStats, counted: Sequence[int] | None) -> ViewDelta:
+    if counted is not None:
+        used = sum(counted)
+    else:
+        used = int(rows.column("__rows").to_numpy().sum()) if form.is_grouped else rows.num_rows
     return ViewDelta(rows, used=used, filtered=stats.rows - stats.dead - used, failed=0)
 
 

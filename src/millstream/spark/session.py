@@ -22,6 +22,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from millstream.kernel.evaluation import warm_up
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import SparkSettings
 from millstream.spark.arrow import collect
@@ -66,6 +67,7 @@ _CONF = {
     "spark.ui.retainedTasks": "200",
     "spark.sql.ui.retainedExecutions": "5",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "millstream.spark.daemon",
     # Over TCP each exchange with a Python worker waits some 40 ms for an acknowledgement that the kernel delays.
     "spark.python.unix.domain.socket.enabled": "true",
 }
@@ -183,4 +185,5 @@ def _launch(settings: SparkSettings, log_dir: Path) -> SparkSession:
     session = SparkSession(context)
     # Load what the first epoch would otherwise wait for.
     collect(session.sql("SELECT id % 2 AS k, count(*) AS n, max(id) AS m FROM range(10) GROUP BY 1"))
+    context.parallelize(range(cores := context.defaultParallelism), cores).foreachPartition(warm_up)
     return session

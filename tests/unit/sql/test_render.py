@@ -107,6 +107,7 @@ STATEMENTS = [
     "ALTER MATERIALIZED VIEW `select` REBUILD",
     "DROP VIEW v",
     "DROP SINK k",
+    "SET kernel = 'spark'",
     "SHOW EPOCHS",
     "SHOW CREATE TABLE t",
     "DESCRIBE t",
