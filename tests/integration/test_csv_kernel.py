@@ -23,10 +23,10 @@ from millstream.kernel import csv as csv_kernel
 from millstream.kernel import lines as kernel_lines
 from millstream.kernel.csv import CsvRefusedError
 from millstream.kernel.lines import RefusedError
+from millstream.kernel.shares import share_out
 from millstream.model.schema import Column, Schema
 from millstream.plan.nodes import Stream
 from millstream.plan.slices import FileSlice
-from millstream.spark import relation
 from millstream.spark.arrow import collect
 from millstream.spark.epoch import OpenEpoch
 from millstream.spark.native import NativeEpoch
@@ -55,23 +55,40 @@ def stream(*names: str) -> Stream:
     return Stream("s", Schema(tuple(Column(name, TYPES[name]) for name in chosen)), None, None)
 
 
-def rows(spark: SparkSession, source: Stream, slice_: FileSlice, by_kernel: bool) -> Counter[str]:
+def by_spark(spark: SparkSession, source: Stream, slice_: FileSlice) -> Counter[str]:
     """The relation and when its rows arrived. Years may be beyond Python's, so time is in numbers."""
-    opened = Decoder(source, None, by_kernel=by_kernel).open(spark, slice_)
+    opened = Decoder(source, None).open(spark, slice_)
     spelt = {pa.date32(): "unix_date(`{}`)", pa.timestamp("us"): "unix_micros(`{}`)"}
     columns = [spelt.get(c.type, "`{}`").format(c.name) + f" AS `{c.name}`" for c in source.schema.columns]
-    found = collect(spark.sql(f"SELECT {', '.join(columns)}, __p, __o, __et, __dead, __raw, __bad FROM {opened}"))
+    found = collect(spark.sql(f"SELECT {', '.join(columns)}, __p, __o, __dead, __raw, __bad FROM {opened}"))
     landed = collect(spark.sql("SELECT __landed FROM __ms_s_rows_0"))
     return Counter(repr(row) for table in (found, landed) for row in table.to_pylist())
+
+
+def by_kernel(source: Stream, slice_: FileSlice) -> Counter[str]:
+    """The same by the kernel, to which no row is dead."""
+    schema = source.schema.to_arrow()
+    found: Counter[str] = Counter()
+    numbers = {pa.date32(): pa.int32(), pa.timestamp("us"): pa.int64()}
+    for share in share_out(slice_, schema, 2):
+        rows = share.read(schema)
+        rows.validate(full=True)
+        columns = {f.name: rows.column(f.name).cast(numbers.get(f.type, f.type)) for f in schema}
+        place = {name: rows.column(name) for name in ("__p", "__o")}
+        nothing = {name: pa.nulls(rows.num_rows) for name in ("__dead", "__raw")}
+        fine = pa.repeat(False, rows.num_rows)
+        found.update(map(repr, pa.table({**columns, **place, **nothing, "__bad": fine}).to_pylist()))
+        found.update(map(repr, rows.select(["__landed"]).to_pylist()))
+    return found
 
 
 def taken(spark: SparkSession, source: Stream, slice_: FileSlice) -> bool:
     """Whether the kernel takes the files; if it does, it must agree."""
     try:
-        found = rows(spark, source, slice_, by_kernel=True)
+        found = by_kernel(source, slice_)
     except CsvRefusedError:
         return False
-    assert found == rows(spark, source, slice_, by_kernel=False)
+    assert found == by_spark(spark, source, slice_)
     return True
 
 
@@ -259,7 +276,6 @@ def test_executors_read_what_the_driver_would(
     spark: SparkSession, inbox: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lines that are cut by tasks and chunks, in files of all sizes, are read once."""
-    monkeypatch.setattr(relation, "_FEW_BYTES", 0)
     monkeypatch.setattr(kernel_lines, "CHUNK_BYTES", 4096)
     source = stream("i", "s", "ts")
     paths = []
@@ -357,7 +373,6 @@ def test_rows_that_fail_or_are_dead_are_no_reason_to_refuse(
     connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Division by zero and a missing event time are found in rows that the kernel reads well."""
-    monkeypatch.setattr(relation, "_FEW_BYTES", 0)
     watched = Watched(connect(), tmp_path / "in", monkeypatch)
     watched.put("1.csv", ["1,a,0,2024-03-01 12:00:00", "2,a,5,2024-03-01 12:00:00", "3,a,5,"])
     assert watched.readers == ["kernel"]

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from millstream.kernel.native import NativeView
 from millstream.kernel.program import partners
 from millstream.model.settings import Kernel
 from millstream.plan.nodes import AggregateView, Stream, View
-from millstream.plan.slices import BatchSlice, FileSlice, Slice
+from millstream.plan.slices import BatchSlice, Slice
 from millstream.sources import Cut, Offsets
 from millstream.sources.options import DAY
 from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta
@@ -189,13 +190,12 @@ class _Opening:
         self._trials = trials
         self._spark = reader.session(slice_)
         self._max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
-        # Which of two rows of a file came first is known to Spark's reader only.
-        self._by_kernel = reader.kernel != "spark" and not entry.stream.is_ordered and trials.is_due(entry.name)
+        # Which of two rows of a file came first is known to Spark's reader only: where that matters, it reads them.
         self.native: NativeEpoch | None = None
-        if not self._by_kernel:
+        if reader.kernel == "spark" or entry.stream.is_ordered or not trials.is_due(entry.name):
             return
         on_clock = any(isinstance(view, AggregateView) and view.on_clock for view in job.plans)
-        try:
+        with suppress(RefusedError):
             self.native = NativeEpoch(
                 self._spark,
                 slice_,
@@ -208,13 +208,10 @@ class _Opening:
                 self._on_spark,
                 on_clock,
             )
-        except RefusedError:
-            self._by_kernel = False
 
     def _on_spark(self, views: Sequence[View]) -> OpenEpoch:
         entry, slice_ = self._job.entry, self._job.cut.slice
-        is_csv = isinstance(slice_, FileSlice) and slice_.format == "csv"
-        decoder = Decoder(entry.stream, self._max_ahead, self._generation, by_kernel=is_csv and self._by_kernel)
+        decoder = Decoder(entry.stream, self._max_ahead, self._generation)
         partitions = entry.source.partitions if entry.source is not None else 1
         return OpenEpoch(self._spark, decoder, slice_, views, partitions, self._job.newest)
 
@@ -228,7 +225,6 @@ class _Opening:
                 self._trials.record(entry.name, refused=False)
                 return Read(job, self.native, stats, deltas, None, time.perf_counter() - started)
             except RefusedError:
-                self._by_kernel = False
                 self._trials.record(entry.name, refused=True)
         opened = self._on_spark(job.plans)
         try:

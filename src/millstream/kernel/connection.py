@@ -36,7 +36,10 @@ def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
 
 def open_kernel() -> duckdb.DuckDBPyConnection:
     """A connection for one task at a time: Spark has the cores to give."""
+    # What does not fit is left to Spark, rather than written to a disk.
     connection = duckdb.connect(":memory:", config={"threads": 1})
+    connection.execute("SET memory_limit = '2GB'")
+    connection.execute("SET temp_directory = ''")
     give_meaning(connection)
     lock_down(connection)
     return connection

@@ -6,7 +6,8 @@ whose rows DuckDB fails says so, and the others go on. Connections stay open wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -20,8 +21,9 @@ from millstream.kernel.connection import open_kernel
 from millstream.kernel.handover import Parcel, send
 from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import ROWS, count_sql
-from millstream.kernel.program import SHARED, Program, Query
+from millstream.kernel.program import SHARED, Program
 from millstream.kernel.shares import Share
+from millstream.model.errors import MillstreamError
 from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
 
 
@@ -57,7 +59,8 @@ def evaluate(program: Program, share: Share, directory: str | None = None) -> Ou
     the rows are."""
     try:
         rows, dead = _read(program, share)
-    except RefusedError as error:
+    except (RefusedError, MillstreamError, pa.ArrowException, OSError) as error:
+        # Of what is wrong with the input, Spark's reader tells the user.
         return Outcome(refused=str(error))
     dead_count = 0 if dead is None else dead.num_rows
     deltas, used = _deltas(program, rows, directory)
@@ -98,30 +101,26 @@ def _read(program: Program, share: Share, *, raw: bool = False) -> tuple[pa.Tabl
 
 
 def _deltas(program: Program, rows: pa.Table, directory: str | None) -> tuple[list[Parcel | None], list[int | None]]:
+    """The delta of each view, and the rows it used where the delta does not tell."""
     deltas: list[Parcel | None] = [None] * len(program.views)
     used: list[int | None] = [None] * len(program.views)
     connection = _connection()
     connection.register(ROWS, rows)
     try:
         for query in program.queries:
-            for index, delta in _run(connection, query):
-                view = program.views[index]
-                deltas[index] = send(delta.cast(view.schema), directory)
-                if view.top is not None:
-                    used[index] = connection.sql(count_sql(view)).fetchall()[0][0]
+            # Whatever goes wrong here goes wrong for these views alone; Spark then says what it is.
+            with suppress(duckdb.Error, pa.ArrowException):
+                if query.is_shared:
+                    connection.execute(f"CREATE OR REPLACE TEMP TABLE {SHARED} AS {query.sql}")
+                for index, sql in zip(query.views, query.deltas, strict=True):
+                    view = program.views[index]
+                    delta = connection.sql(sql).to_arrow_table().cast(view.schema)
+                    if view.top is not None:
+                        used[index] = connection.sql(count_sql(view)).fetchall()[0][0]
+                    deltas[index] = send(delta, directory)
     finally:
         connection.unregister(ROWS)
     return deltas, used
-
-
-def _run(connection: duckdb.DuckDBPyConnection, query: Query) -> Iterator[tuple[int, pa.Table]]:
-    try:
-        if query.is_shared:
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {SHARED} AS {query.sql}")
-        for index, sql in zip(query.views, query.deltas, strict=True):
-            yield index, connection.sql(sql).to_arrow_table()
-    except duckdb.Error:
-        return
 
 
 # -- event time --------------------------------------------------------------------------------

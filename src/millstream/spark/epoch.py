@@ -2,25 +2,23 @@
 
 Owns running the delta queries: all views of the stream in one job over one decoded relation. What
 always holds: a row on which an expression fails is set aside and the others go on. That costs
-nothing until it happens: only when the job fails are the failing rows looked for. Likewise CSV that
-the kernel refuses is read by Spark's reader, and the job run again.
+nothing until it happens: only when the job fails are the failing rows looked for.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import PySparkException, PythonException
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.classic.column import Column
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from millstream.kernel.csv import CsvRefusedError
 from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
 from millstream.plan.slices import RowsSlice, Slice
 from millstream.spark.arrow import collect, flatten, naive
@@ -37,8 +35,6 @@ from millstream.spark.delta import (
 from millstream.spark.errors import reported, spark_error
 from millstream.spark.reasons import explain_line
 from millstream.spark.relation import Decoder, temporary_name
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,58 +74,30 @@ class OpenEpoch:
     _relation: str = field(init=False)
     _careful: dict[str, str] = field(init=False, default_factory=dict)
     _kept: DataFrame | None = field(init=False, default=None)
-    refused: bool = field(init=False, default=False)
-    """Whether the kernel was to read the rows and would not."""
 
     def __post_init__(self) -> None:
         with reported():
-            try:
-                self._relation = self.decoder.open(self.spark, self.slice)
-            except CsvRefusedError:
-                self._leave_to_spark()
+            self._relation = self.decoder.open(self.spark, self.slice)
 
     # -- deltas --------------------------------------------------------------------------------
 
     def run(self) -> tuple[StreamStats, dict[str, ViewDelta]]:
         """The statistics of the stream and the delta of every view."""
-        return self._taken(self._attempt_carefully)
+        with reported():
+            try:
+                return self._attempt()
+            except PySparkException:
+                if not any(view.checks for view in self.views):
+                    raise
+            for view in self.views:
+                if view.checks:
+                    self._set_aside(view)
+            return self._attempt()
 
     def run_table(self) -> tuple[StreamStats, pa.Table]:
         """The changes that win within the epoch (see `table_sql`), for a stream of changes to a table."""
-        return self._taken(self._attempt_table)
-
-    def _taken(self, attempt: Callable[[], T]) -> T:
-        """The result of an attempt, by Spark's reader if the kernel refuses the rows."""
         with reported():
-            try:
-                return attempt()
-            except PythonException:
-                # Only what runs in Python fails so, and the kernel is the one part that may.
-                if not self.decoder.by_kernel:
-                    raise
-            self._leave_to_spark()
-            return attempt()
-
-    def _leave_to_spark(self) -> None:
-        self.close()
-        self._kept = None
-        self._careful = {}
-        self.refused = True
-        self.decoder = replace(self.decoder, by_kernel=False)
-        self._relation = self.decoder.open(self.spark, self.slice)
-
-    def _attempt_carefully(self) -> tuple[StreamStats, dict[str, ViewDelta]]:
-        try:
-            return self._attempt()
-        except PythonException:
-            raise
-        except PySparkException:
-            if not any(view.checks for view in self.views):
-                raise
-        for view in self.views:
-            if view.checks:
-                self._set_aside(view)
-        return self._attempt()
+            return self._attempt_table()
 
     def _attempt_table(self) -> tuple[StreamStats, pa.Table]:
         self._keep()

@@ -151,6 +151,8 @@ class NativeEpoch:
         due = [view for view in self.views if self.trials.is_due(view.name)]
         found = [self.forms.form(self.spark, self.stream, view) for view in due]
         native = tuple(form for form in found if isinstance(form, NativeView))
+        if self.views and not native:
+            raise RefusedError("there is no view for it")
         self.program = Program(self.stream, self.max_ahead, native, self.needs_landed)
 
     def finish(self) -> tuple[StreamStats, dict[str, ViewDelta]]:

@@ -20,7 +20,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from millstream.kernel.csv import CsvKernel, split
 from millstream.log import read_frame
 from millstream.model.schema import spark_type
 from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
@@ -38,8 +37,6 @@ _NULL_TEXT = "CAST(NULL AS STRING)"
 _TOMBSTONE = "__tombstone"
 # Where in its file or batch a row stands.
 _LINES = ["__block", "__line"]
-# So little CSV is decoded sooner than a task is started.
-_FEW_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +47,6 @@ class Decoder:
     max_ahead: int | None
     generation: int = 0
     """Sets the temporary views of one epoch apart from those of the next."""
-    by_kernel: bool = False
-    """Whether CSV files are read by the kernel, which may refuse them, rather than by Spark's reader."""
 
     def open(self, spark: SparkSession, slice_: Slice) -> str:
         """The rows of a slice as a relation: a subquery over temporary views."""
@@ -68,8 +63,6 @@ class Decoder:
                 return _union(parts)
             case FrameSlice():
                 return self._frames(spark, slice_)
-            case FileSlice(format="csv") if self.by_kernel:
-                return self._csv(spark, slice_)
             case FileSlice():
                 return self._files(spark, slice_)
             case GeneratedSlice(start, end, columns):
@@ -177,26 +170,6 @@ class Decoder:
             functions.monotonically_increasing_id().alias("__line"),
         )
         return f"(SELECT *, __landed AS __pt FROM {self._register(placed, 'rows')})"
-
-    def _csv(self, spark: SparkSession, slice_: FileSlice) -> str:
-        """Files read by the kernel: in executors, unless they are small."""
-        kernel = CsvKernel.of(self.stream.schema.to_arrow(), dict(slice_.options))
-        tasks = split(slice_.paths, spark.sparkContext.defaultParallelism)
-        place = f"0 AS __p, {slice_.first}L AS __o, __landed AS __pt"
-        if sum(range_.end - range_.start for task in tasks for range_ in task) <= _FEW_BYTES:
-            batches = [batch for task in tasks for range_ in task for batch in kernel.read(range_)]
-            base = self._register(spark.createDataFrame(pa.Table.from_batches(batches, kernel.output())), "rows")
-            return self._typed(f"(SELECT /*+ COALESCE(1) */ *, {place} FROM {base})")
-
-        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for task in batch.column(0).to_pylist():
-                    for range_ in tasks[task]:
-                        yield from kernel.read(range_)
-
-        numbers = spark.range(0, len(tasks), 1, len(tasks))
-        base = self._register(numbers.mapInArrow(read, f"{self._ddl()}, __landed BIGINT"), "rows")
-        return self._typed(f"(SELECT *, {place} FROM {base})")
 
     def _frames(self, spark: SparkSession, slice_: FrameSlice) -> str:
         """Executors read the frames themselves."""

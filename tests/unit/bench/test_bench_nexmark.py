@@ -73,7 +73,9 @@ def test_updates_have_keys_and_only_they() -> None:
 
 
 def test_the_streams_of_the_example_read_our_files() -> None:
-    for statement in parse_script(streams("/data/events")):
+    made = parse_script(streams("/data/events", "SELECT * FROM auction AS a JOIN bid AS b ON a.id = b.auction"))
+    assert [statement.name for statement in made if isinstance(statement, CreateStream)] == ["auction", "bid"]
+    for statement in made:
         assert isinstance(statement, CreateStream)
         options = dict(statement.options)
         assert options == {
