@@ -31,7 +31,8 @@ looks at which are not consumed before the next epoch or at the end; rows set as
 or `dead` block has seen; an epoch whose accounting does not add up, or a gap between epochs; a
 changelog that does not replay to the contents of its view.
 
-The same case runs under several *drivers*: as written; with a restart before every epoch and
+The same case runs under several *drivers*: as written, by native kernels where they can; the same by
+Spark SQL alone; with a restart before every epoch and
 before what is looked at after it; and, where it is marked `boundary-independent`, with every
 insert cut into several epochs and with all of them in as few epochs as possible. The last two
 look at the results after the last step only.
@@ -51,7 +52,7 @@ from typing import Any, Literal
 
 import millstream as ms
 
-Driver = Literal["as_written", "restarts", "split", "merged"]
+Driver = Literal["as_written", "spark_sql", "restarts", "split", "merged"]
 Row = tuple[str, ...]
 
 EXPECTATIONS = ("error", "query", "text", "changes", "late", "dead")
@@ -94,9 +95,8 @@ class Case:
     boundary_independent: bool
 
     def drivers(self) -> tuple[Driver, ...]:
-        return (
-            ("as_written", "restarts", "split", "merged") if self.boundary_independent else ("as_written", "restarts")
-        )
+        always: tuple[Driver, ...] = ("as_written", "spark_sql", "restarts")
+        return (*always, "split", "merged") if self.boundary_independent else always
 
     def watched(self) -> set[str]:
         """The views whose changes the case looks at."""
@@ -254,7 +254,7 @@ class Runner:
     @property
     def exact(self) -> bool:
         """Whether epochs are where the case puts them."""
-        return self.driver in ("as_written", "restarts")
+        return self.driver in ("as_written", "spark_sql", "restarts")
 
     def _step(self, block: Block, index: int) -> None:
         match block.word:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import millstream as ms
+
 from .harness import Case, CaseError, Driver, Runner, parse_case, read_case
 
 CASES = [read_case(path) for path in sorted(Path(__file__).parent.rglob("*.slt"))]
@@ -16,7 +18,8 @@ CASES = [read_case(path) for path in sorted(Path(__file__).parent.rglob("*.slt")
     [pytest.param(case, driver, id=f"{case.name}-{driver}") for case in CASES for driver in case.drivers()],
 )
 def test_case(case: Case, driver: Driver, connect) -> None:
-    Runner(case, driver, lambda clock: connect(clock=clock)).run()
+    settings = ms.EngineSettings(kernel="spark" if driver == "spark_sql" else "native")
+    Runner(case, driver, lambda clock: connect(clock=clock, settings=settings)).run()
 
 
 # -- wrong on purpose: the harness must refuse these -----------------------------------------------
