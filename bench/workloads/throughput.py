@@ -58,9 +58,7 @@ ENTRANTS = (
         environment=flink.ENVIRONMENT,
     ),
     Entrant("duckdb_once", "one-shot DuckDB", "duckdb_once", reference=True),
-    Entrant(
-        "millstream_own", "Millstream: epochs of its own choice", "millstream", "own_epochs", reference=True, once=True
-    ),
+    Entrant("millstream_own", "Millstream: epochs of its own choice", "millstream", "own_epochs"),
     Entrant("native_tuned", "Structured Streaming: the same, tuned", "native", reference=True, once=True),
     Entrant("spark_once", "one-shot Spark batch", "spark_once", reference=True, once=True),
     Entrant("polars_once", "one-shot Polars", "polars_once", reference=True, once=True, environment=polars.ENVIRONMENT),
@@ -139,9 +137,10 @@ def taking_part(plan: Plan, question: str, format_: str) -> tuple[list[tuple[Ent
 
 
 def targets(title: str, speeds: Mapping[str, float], at_least: Mapping[str, float]) -> list[Target]:
-    """Our speed over that of each rival that was measured."""
+    """Our speed over that of each rival that was measured; with epochs of our own choice, where these were."""
+    ours = speeds.get("millstream_own", speeds[OURS])
     return [
-        Target(f"{title}: times {LABELS[rival]}", ">=", bound, speeds[OURS] / speeds[rival], "x")
+        Target(f"{title}: times {LABELS[rival]}", ">=", bound, ours / speeds[rival], "x")
         for rival, bound in at_least.items()
         if rival in speeds
     ]
