@@ -6,9 +6,14 @@ have different texts; results are small, so what is measured is asking, not keep
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import duckdb
+
+if TYPE_CHECKING:
+    import millstream as ms
 
 AGGREGATES = "count(*) AS n, coalesce(max(price), 0) AS top"
 VALUES = ("n", "top")
@@ -74,6 +79,17 @@ class Standing:
         if self.window_seconds is None:
             return relation
         return f"(SELECT * REPLACE (epoch_us(window_start) AS window_start) FROM {relation})"
+
+
+def wrong_views(db: ms.Database, connection: duckdb.DuckDBPyConnection, views: Sequence[Standing]) -> list[str]:
+    """The names of views that are not what a one-shot query answers over the `bids` of a connection."""
+    wrong = []
+    for view in views:
+        connection.register("shown", db.query(f"SELECT * FROM {view.name}").to_arrow())
+        if view.fingerprint(connection, view.published("shown")) != view.truth(connection):
+            wrong.append(view.name)
+        connection.unregister("shown")
+    return wrong
 
 
 LATENCY = (

@@ -20,7 +20,7 @@ from bench.data import generate
 from bench.job import Answer, Job, main
 from bench.peers.duckdb_once import connect
 from bench.peers.millstream import LOG, STREAM, open_database
-from bench.standing import LATENCY
+from bench.standing import LATENCY, wrong_views
 
 EVERY_SECONDS = 0.02
 WARM_UP_SECONDS = 10
@@ -88,19 +88,6 @@ def feed(watch: Watch, first: int, tables: list[pa.Table]) -> float:
     return began
 
 
-def wrong_views(db: ms.Database, tables: list[pa.Table]) -> list[str]:
-    """The names of views that are not what a one-shot query answers over all rows."""
-    connection = connect()
-    connection.register("bids", pa.concat_tables(tables))
-    wrong = []
-    for view in LATENCY:
-        connection.register("shown", db.query(f"SELECT * FROM {view.name}").to_arrow())
-        if view.fingerprint(connection, view.published("shown")) != view.truth(connection):
-            wrong.append(view.name)
-        connection.unregister("shown")
-    return wrong
-
-
 def run(job: Job) -> Answer:
     everything: list[pa.Table] = []
     rates: dict[str, dict[str, object]] = {}
@@ -131,7 +118,9 @@ def run(job: Job) -> Answer:
             watch.stop()
         ended_at = time.time()
         db.stop()
-        wrong = wrong_views(db, everything)
+        bids = connect()
+        bids.register("bids", pa.concat_tables(everything))
+        wrong = wrong_views(db, bids, LATENCY)
     notes = {"rates": rates, "rows": first, "wrong": wrong, "views": len(LATENCY)}
     return Answer(started_at, ended_at, ended_at - started_at, notes=notes)
 

@@ -14,7 +14,7 @@ import millstream as ms
 from bench.job import Answer, Job, main
 from bench.peers.duckdb_once import connect
 from bench.peers.millstream import EPOCHS, FILES, STREAM, open_database
-from bench.standing import Standing, standing
+from bench.standing import Standing, standing, wrong_views
 
 
 def create(db: ms.Database, path: str, views: tuple[Standing, ...]) -> float:
@@ -24,18 +24,6 @@ def create(db: ms.Database, path: str, views: tuple[Standing, ...]) -> float:
     for view in views:
         db.sql(view.millstream_sql())
     return time.perf_counter() - began
-
-
-def wrong_views(db: ms.Database, path: str, views: tuple[Standing, ...]) -> list[str]:
-    connection = connect()
-    connection.execute(f"CREATE TABLE bids AS FROM read_parquet('{path}/*.parquet')")
-    wrong = []
-    for view in views:
-        connection.register("shown", db.query(f"SELECT * FROM {view.name}").to_arrow())
-        if view.fingerprint(connection, view.published("shown")) != view.truth(connection):
-            wrong.append(view.name)
-        connection.unregister("shown")
-    return wrong
 
 
 def run(job: Job) -> Answer:
@@ -49,7 +37,11 @@ def run(job: Job) -> Answer:
         began, started_at = time.perf_counter(), time.time()
         db.drain()
         seconds, ended_at = time.perf_counter() - began, time.time()
-        wrong = wrong_views(db, job.path, views) if job.verify else None
+        wrong = None
+        if job.verify:
+            bids = connect()
+            bids.execute(f"CREATE TABLE bids AS FROM read_parquet('{job.path}/*.parquet')")
+            wrong = wrong_views(db, bids, views)
     return Answer(started_at, ended_at, seconds, notes={"wrong": wrong, "created_seconds": created})
 
 
