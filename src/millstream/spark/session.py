@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -185,5 +186,13 @@ def _launch(settings: SparkSettings, log_dir: Path) -> SparkSession:
     session = SparkSession(context)
     # Load what the first epoch would otherwise wait for.
     collect(session.sql("SELECT id % 2 AS k, count(*) AS n, max(id) AS m FROM range(10) GROUP BY 1"))
-    context.parallelize(range(cores := context.defaultParallelism), cores).foreachPartition(warm_up)
+    # Nobody but an epoch waits for the Python workers.
+    threading.Thread(target=_start_workers, args=(context,), name="millstream-workers", daemon=True).start()
     return session
+
+
+def _start_workers(context: SparkContext) -> None:
+    """Start a worker for each core, so that the first epoch finds them; if not now, it will."""
+    with suppress(Exception):
+        cores = context.defaultParallelism
+        context.parallelize(range(cores), cores).foreachPartition(warm_up)
