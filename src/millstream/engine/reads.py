@@ -94,16 +94,16 @@ class Reader:
         self._most_tasks: int | None = None
         self.kernel: Kernel = kernel
 
-    def sharing(self, part: View, stream: Stream, live: Sequence[View]) -> tuple[NativeView | str, list[str]]:
-        """The kernel's form of a part and the other live parts that share its aggregation; or why it has none."""
+    def sharing(self, part: View, stream: Stream, live: Sequence[View]) -> list[str] | str:
+        """The other live parts that share the aggregation of a part in the kernel; or why that does not have it."""
         if self.kernel == "spark":
-            return "kernel is set to 'spark'", []
+            return "kernel is set to 'spark'"
         spark = self._spark()
         form = self.forms.form(spark, stream, part)
         if isinstance(form, NotNativeError):
-            return str(form), []
+            return str(form)
         others = [self.forms.form(spark, stream, view) for view in live if view.name != part.name]
-        return form, partners(form, [other for other in others if isinstance(other, NativeView)])
+        return partners(form, [other for other in others if isinstance(other, NativeView)])
 
     def ahead(self, is_current: Callable[[Job], bool]) -> tuple[Job, ...] | None:
         """The next jobs that are being read ahead, if they are still the right ones."""

@@ -310,9 +310,9 @@ class Statements:
     def _kernel_words(self, part: View, stream: Stream) -> list[str]:
         """What computes the delta of a part, why, and with what other parts."""
         db = self._db
-        form, partners = db.loop.reader.sharing(part, stream, db.loop.plans_of(db.catalog.stream(stream.name)))
-        if isinstance(form, str):
-            return [f"kernel: Spark SQL, because {form}"]
+        partners = db.loop.reader.sharing(part, stream, db.loop.plans_of(db.catalog.stream(stream.name)))
+        if isinstance(partners, str):
+            return [f"kernel: Spark SQL, because {partners}"]
         shown = ", ".join(partners[:5]) + (f" and {len(partners) - 5} more" if len(partners) > 5 else "")
         return ["kernel: native", *([f"  shares its aggregation with {shown}"] if partners else [])]
 

@@ -34,10 +34,10 @@ def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("SET lock_configuration = true")
 
 
-def open_kernel() -> duckdb.DuckDBPyConnection:
-    """A connection for one task at a time: Spark has the cores to give."""
+def open_kernel(threads: int) -> duckdb.DuckDBPyConnection:
+    """A connection to nothing but what is registered with it."""
+    connection = duckdb.connect(":memory:", config={"threads": threads})
     # What does not fit is left to Spark, rather than written to a disk.
-    connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.execute("SET memory_limit = '2GB'")
     connection.execute("SET temp_directory = ''")
     give_meaning(connection)

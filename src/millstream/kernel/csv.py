@@ -21,7 +21,7 @@ import pyarrow.csv
 
 from millstream.kernel import lines
 from millstream.kernel.lines import LineFiles, LineRange, RefusedError
-from millstream.kernel.spelling import DATE, UTC_TIMESTAMP, instants, other_character
+from millstream.kernel.spelling import DATE, UTC_TIMESTAMP, instants, joined, other_character
 
 _DELIMITERS = frozenset(",;|\t")
 _OPTIONS = frozenset({"header", "sep", "enforceSchema"})
@@ -125,7 +125,7 @@ class CsvKernel:
                     check_utf8=True,
                 ),
             )
-            columns = [_convert(_joined(table.column(f.name)), f.type) for f in self.schema]
+            columns = [_convert(joined(table.column(f.name)), f.type) for f in self.schema]
         except pa.ArrowException as error:
             raise CsvRefusedError(str(error)) from None
         columns.append(pa.repeat(pa.scalar(landed, pa.int64()), table.num_rows))
@@ -186,10 +186,6 @@ def _is_taken(type_: pa.DataType) -> bool:
 
 def _delivered(type_: pa.DataType) -> pa.DataType:
     return UTC_TIMESTAMP if pa.types.is_timestamp(type_) else type_
-
-
-def _joined(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _convert(column: pa.StringArray, type_: pa.DataType) -> pa.Array:

@@ -46,7 +46,8 @@ class Outcome:
 
 @cache
 def _connection() -> duckdb.DuckDBPyConnection:
-    return open_kernel()
+    # A task has one core: Spark has the others to give.
+    return open_kernel(threads=1)
 
 
 def warm_up(_: Iterable[object]) -> None:
@@ -110,7 +111,7 @@ def _deltas(program: Program, rows: pa.Table, directory: str | None) -> tuple[li
         for query in program.queries:
             # Whatever goes wrong here goes wrong for these views alone; Spark then says what it is.
             with suppress(duckdb.Error, pa.ArrowException):
-                if query.is_shared:
+                if query.sql is not None:
                     connection.execute(f"CREATE OR REPLACE TEMP TABLE {SHARED} AS {query.sql}")
                 for index, sql in zip(query.views, query.deltas, strict=True):
                     view = program.views[index]

@@ -25,7 +25,7 @@ import pyarrow.json
 
 from millstream.kernel import lines as files
 from millstream.kernel.lines import LineFiles, LineRange, RefusedError
-from millstream.kernel.spelling import DATE, UTC_TIMESTAMP, instants, other_character
+from millstream.kernel.spelling import DATE, UTC_TIMESTAMP, instants, joined, other_character
 
 _NEWLINE, _RETURN, _OPEN, _CLOSE = b"\n\r{}"
 # Numbers and names, which Spark's parser limits in length, are never so long in shorter lines.
@@ -90,7 +90,7 @@ class JsonKernel:
         for text in _FILES.chunks(range_):
             table = self.decode(text)
             if table.num_rows:
-                columns = [_joined(column) for column in table.columns]
+                columns = [joined(column) for column in table.columns]
                 columns.append(pa.repeat(pa.scalar(range_.landed, pa.int64()), table.num_rows))
                 output = self.output()
                 columns = [c.cast(f.type) for c, f in zip(columns, output, strict=True)]
@@ -119,7 +119,7 @@ class JsonKernel:
         if table.num_rows != len(starts):
             raise JsonRefusedError("other than an object a line")
         try:
-            columns = [_convert(_joined(table.column(f.name)), f.type) for f in self.schema]
+            columns = [_convert(joined(table.column(f.name)), f.type) for f in self.schema]
         except pa.ArrowException as error:
             raise JsonRefusedError(str(error)) from None
         return pa.Table.from_arrays(columns, schema=self.schema)
@@ -235,10 +235,6 @@ def _places(data: npt.NDArray[np.uint8], character: int) -> npt.NDArray[np.intp]
 def _parsed(type_: pa.DataType) -> pa.DataType:
     """What Arrow's reader makes of a column; it would read time in more forms than Spark."""
     return pa.string() if pa.types.is_temporal(type_) else type_
-
-
-def _joined(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _convert(column: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -25,6 +25,11 @@ class RefusedError(Exception):
     """A kernel does not take this input; nothing is said about whether it is good."""
 
 
+def landed_at(modified_ns: int) -> int:
+    """When the rows of a file arrived, in microseconds: of a file's time, Spark knows the milliseconds."""
+    return modified_ns // 1_000_000 * 1_000
+
+
 @dataclass(frozen=True, slots=True)
 class LineRange:
     """The lines of a file that begin in a range of bytes, and the file as it was found."""
@@ -37,8 +42,7 @@ class LineRange:
 
     @property
     def landed(self) -> int:
-        """When the rows arrived, in microseconds: of a file's time, Spark knows the milliseconds."""
-        return self.modified_ns // 1_000_000 * 1_000
+        return landed_at(self.modified_ns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from millstream.model.schema import store_type
 from millstream.plan.aggregates import FILTER
 from millstream.plan.nodes import USED, AggregateView, AppendView, Kept, Stream, Top, View, fill
 from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow, Window
-from millstream.sql import store_sql
+from millstream.sql import quote, store_sql
 from millstream.sql.dialect import StreamSQL
 
 ROWS = "__rows"
@@ -69,9 +69,12 @@ class Condition:
     careful: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NativeView:
-    """The parts of a delta query over `__rows`; each output is cast to the type that Spark gives it."""
+    """The parts of a delta query over `__rows`; each output is cast to the type that Spark gives it.
+
+    Made once for a view, and known by itself.
+    """
 
     name: str
     keys: tuple[tuple[str, str], ...]
@@ -120,7 +123,7 @@ def late_sql(view: View, stream: Stream, before: int) -> str | None:
         case _:
             return None
     source, where = rows_of(compiler.condition())
-    own = ", ".join(quoted(name) for name in stream.schema.names())
+    own = ", ".join(quote(name) for name in stream.schema.names())
     both = f"{where} AND {late}" if where else f" WHERE {late}"
     return f"SELECT {own}, __p, __o, __raw, 'late' AS __reason FROM {source}{both}"
 
@@ -205,7 +208,7 @@ class _Compiler:
         assert not isinstance(window, CountWindow)
         if window.on_clock:
             return "__pt"
-        return "__et" if self.view.windows_close else f"epoch_us({quoted(window.time_column or '')})"
+        return "__et" if self.view.windows_close else f"epoch_us({quote(window.time_column or '')})"
 
     def pane(self) -> str:
         match self.view.window:
@@ -309,15 +312,15 @@ def _is_safe_call(node: exp.Expr) -> bool:
 def select_sql(view: NativeView) -> str:
     """The delta query of one view."""
     source, where = rows_of(view.condition)
-    keys = [f"{sql} AS {quoted(name)}" for name, sql in view.keys]
-    outputs = [f"{filtered(sql, None)} AS {quoted(name)}" for name, sql in view.outputs]
+    keys = [f"{sql} AS {quote(name)}" for name, sql in view.keys]
+    outputs = [f"{filtered(sql, None)} AS {quote(name)}" for name, sql in view.outputs]
     group = f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}" if keys and view.is_grouped else ""
     # Without keys a group exists even for no rows, and is none of Spark's.
     having = " HAVING count(*) > 0" if view.is_grouped and not keys else ""
     sql = f"SELECT {', '.join([*keys, *outputs])} FROM {source}{where}{group}{having}"
     if view.top is None:
         return sql
-    partition = ", ".join(quoted(name) for name in view.top.partition)
+    partition = ", ".join(quote(name) for name in view.top.partition)
     by = f"PARTITION BY {partition} " if partition else ""
     return f"SELECT * FROM ({sql}) QUALIFY {view.top.rank} OVER ({by}{view.top.order}) <= {view.top.count}"
 
@@ -343,15 +346,15 @@ def cast_sql(view: NativeView, source: str, where: str = "", names: dict[str, st
     columns = []
     for field in view.schema:
         found = (names or {}).get(field.name, field.name)
-        columns.append(f"CAST({quoted(found)} AS {store_type(field.type)}) AS {quoted(field.name)}")
+        columns.append(f"CAST({quote(found)} AS {store_type(field.type)}) AS {quote(field.name)}")
     return f"SELECT {', '.join(columns)} FROM {source}{where}"
 
 
 def combine_sql(view: NativeView, source: str) -> str:
     """One row per group from the deltas of several tasks."""
     assert view.combines is not None
-    keys = [quoted(name) for name, _ in view.keys]
-    outputs = [f"{sql} AS {quoted(name)}" for name, sql in view.combines]
+    keys = [quote(name) for name, _ in view.keys]
+    outputs = [f"{sql} AS {quote(name)}" for name, sql in view.combines]
     group = f" GROUP BY {', '.join(keys)}" if keys else ""
     return cast_sql(view, f"(SELECT {', '.join([*keys, *outputs])} FROM {source}{group})")
 
@@ -372,8 +375,3 @@ def rows_schema(stream: Stream) -> pa.Schema:
     own = list(stream.schema.to_arrow())
     place = [("__p", pa.int32()), ("__o", pa.int64()), ("__pt", pa.int64()), ("__et", pa.int64())]
     return pa.schema([*own, *(pa.field(name, type_) for name, type_ in place)])
-
-
-def quoted(name: str) -> str:
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from millstream.kernel.native import ROWS, Condition, NativeView, cast_sql, filtered, quoted, rows_of, select_sql
+from millstream.kernel.native import Condition, NativeView, cast_sql, filtered, rows_of, select_sql
 from millstream.plan.nodes import Stream
+from millstream.sql import quote
 
 SHARED = "__shared"
 # So many filters at most are asked of a row before it is given to the aggregates of all.
@@ -22,18 +23,15 @@ class Query:
     """A query over the rows for some views, and how each takes its delta from the result."""
 
     views: tuple[int, ...]
-    sql: str
+    sql: str | None
+    """What several views share, as `__shared`."""
     deltas: tuple[str, ...]
     """The SQL of each view's delta: over `__shared`, or by itself where nothing is shared."""
 
-    @property
-    def is_shared(self) -> bool:
-        return len(self.views) > 1
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """What the tasks of an epoch do with the rows of a stream."""
+    """What the tasks of an epoch do with the rows of a stream. Made once for some views, and known by itself."""
 
     stream: Stream
     max_ahead: int | None
@@ -71,8 +69,7 @@ def partners(view: NativeView, others: Sequence[NativeView]) -> list[str]:
 def _query(indexes: Sequence[int], views: Sequence[NativeView]) -> Query:
     chosen = [views[index] for index in indexes]
     if len(chosen) == 1:
-        sql = select_sql(chosen[0])
-        return Query(tuple(indexes), sql, (cast_sql(chosen[0], f"({sql})"),))
+        return Query(tuple(indexes), None, (cast_sql(chosen[0], f"({select_sql(chosen[0])})"),))
     conditions = {view.condition for view in chosen}
     same = len(conditions) == 1
     before: Condition | None = chosen[0].condition if same else None
@@ -87,11 +84,8 @@ def _query(indexes: Sequence[int], views: Sequence[NativeView]) -> Query:
             names[name] = columns.setdefault(filtered(sql, own), f"c{len(columns)}")
         deltas.append(cast_sql(view, SHARED, f" WHERE {names['__rows']} > 0", names))
     keys = [f"{sql} AS g{place}" for place, (_, sql) in enumerate(chosen[0].keys)]
-    outputs = [f"{sql} AS {quoted(name)}" for sql, name in columns.items()]
+    outputs = [f"{sql} AS {quote(name)}" for sql, name in columns.items()]
     source, where = rows_of(before)
     group = f" GROUP BY {', '.join(str(place + 1) for place in range(len(keys)))}" if keys else ""
     sql = f"SELECT {', '.join([*keys, *outputs])} FROM {source}{where}{group}"
     return Query(tuple(indexes), sql, tuple(deltas))
-
-
-__all__ = ["ROWS", "SHARED", "Program", "Query"]

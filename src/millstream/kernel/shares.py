@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby
+from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,10 +22,10 @@ from millstream.kernel.csv import split as split_csv
 from millstream.kernel.handover import Parcel, receive, send
 from millstream.kernel.json_lines import JsonKernel
 from millstream.kernel.json_lines import split as split_json
-from millstream.kernel.lines import LineRange, RefusedError
-from millstream.log import TOMBSTONE, read_frame
+from millstream.kernel.lines import LineRange, RefusedError, landed_at
+from millstream.log import read_frame, slice_offsets
 from millstream.model.schema import TIMESTAMP
-from millstream.plan.slices import FileSlice, FrameSlice, RowsSlice, Slice, align
+from millstream.plan.slices import FileSlice, Frame, FrameSlice, RowsSlice, Slice, align
 
 _PLACE = ("__p", "__o", "__landed", "__pt")
 # At most this many rows of a Parquet file, or bytes of the log, are one task's.
@@ -53,9 +54,9 @@ class RowsShare:
 
 @dataclass(frozen=True, slots=True)
 class FrameShare:
-    """Frames of the log: (partition, path, position, length, start, end)."""
+    """Frames of the log."""
 
-    frames: tuple[tuple[int, str, int, int, int, int], ...]
+    frames: tuple[Frame, ...]
     landed_floor: int
     kernel: JsonKernel | None
     """Decodes frames of lines."""
@@ -68,18 +69,20 @@ class FrameShare:
         return pa.concat_tables(self._read(schema, raw))
 
     def _read(self, schema: pa.Schema, raw: bool) -> Iterator[pa.Table]:
-        for partition, path, position, length, start, end in self.frames:
-            batch = read_frame(path, position, length)
-            if TOMBSTONE in batch.schema.names:
-                raise RefusedError("deletions of keys")
-            rows = align(pa.Table.from_batches([batch]), schema, partition, self.landed_floor)
-            offsets = rows.column("__o").to_numpy()
-            low, high = offsets.searchsorted(start), offsets.searchsorted(end)
-            rows = rows.slice(low, high - low)
-            if "_raw" in batch.schema.names:
-                yield _decoded(rows, self.kernel, raw)
-            else:
+        for frame in self.frames:
+            rows = read_rows(frame, schema, self.landed_floor)
+            _refuse_deletions(rows)
+            if pc.all(rows.column("__typed")).as_py():
                 yield _with_raw(rows.select([*schema.names, *_PLACE]), None, raw)
+            else:
+                yield _decoded(rows, self.kernel, raw)
+
+
+def read_rows(frame: Frame, schema: pa.Schema, landed_floor: int) -> pa.Table:
+    """The rows of a frame as `align` has them."""
+    partition, path, position, length, start, end = frame
+    batch = slice_offsets(read_frame(path, position, length), start, end)
+    return align(pa.Table.from_batches([batch]), schema, partition, landed_floor)
 
 
 def _decoded(lines: pa.Table, kernel: JsonKernel | None, raw: bool) -> pa.Table:
@@ -147,9 +150,8 @@ class ParquetShare:
             raise RefusedError(str(error)) from None
         if any(not _is_alike(rows.schema.field(f.name).type, f.type) for f in schema):
             raise RefusedError("columns of other types")
-        landed = self.modified_ns // 1_000_000 * 1_000
-        count = rows.num_rows
-        placed = _placed(rows.cast(schema), self.first, pa.repeat(pa.scalar(landed, pa.int64()), count))
+        landed = pa.repeat(pa.scalar(landed_at(self.modified_ns), pa.int64()), rows.num_rows)
+        placed = _placed(rows.cast(schema), self.first, landed)
         return _with_raw(placed, None, raw)
 
 
@@ -160,20 +162,20 @@ def share_out(slice_: Slice, schema: pa.Schema, parallelism: int) -> list[Share]
     """A slice as tasks, about as many as there are cores. Raises `RefusedError`."""
     match slice_:
         case RowsSlice(typed, lines, format_):
-            if typed is not None and _has_tombstones(typed):
-                raise RefusedError("deletions of keys")
+            if typed is not None:
+                _refuse_deletions(typed)
             own = send(typed.select([*schema.names, *_PLACE]), None) if typed is not None else None
             text = send(lines.select(["__raw", *_PLACE]), None) if lines is not None else None
             return [RowsShare(own, text, _json(schema, format_) if lines is not None else None)]
         case FrameSlice(frames, format_, floor):
             kernel = _json(schema, format_)
-            return [FrameShare(tuple(share), floor, kernel) for share in _even(frames, parallelism)]
-        case FileSlice(paths, first, "csv", options):
-            csv = CsvKernel.of(schema, dict(options))
-            return [LinesShare(csv, task, first) for task in split_csv(paths, parallelism)]
-        case FileSlice(paths, first, "json", options):
-            json = JsonKernel.of(schema, dict(options))
-            return [LinesShare(json, task, first) for task in split_json(paths, parallelism)]
+            runs = zip(_runs([frame[3] for frame in frames], parallelism, _TASK_BYTES), frames, strict=True)
+            shares = [[frame for _, frame in run] for _, run in groupby(runs, key=itemgetter(0))]
+            return [FrameShare(tuple(share), floor, kernel) for share in shares]
+        case FileSlice(paths, first, "csv" | "json" as format_, options):
+            reader, split = (CsvKernel, split_csv) if format_ == "csv" else (JsonKernel, split_json)
+            lines_kernel = reader.of(schema, dict(options))
+            return [LinesShare(lines_kernel, task, first) for task in split(paths, parallelism)]
         case FileSlice(paths, first, "parquet", ()):
             return _parquet(paths, first, schema, parallelism)
     raise RefusedError("rows that Spark reads")
@@ -187,8 +189,10 @@ def _json(schema: pa.Schema, format_: str) -> JsonKernel | None:
         return None
 
 
-def _has_tombstones(rows: pa.Table) -> bool:
-    return "__tombstone" in rows.column_names and bool(pc.any(rows.column("__tombstone")).as_py())
+def _refuse_deletions(rows: pa.Table) -> None:
+    """Only a table can take them, and which of two changes came first is then known to Spark only."""
+    if "__tombstone" in rows.column_names and pc.any(rows.column("__tombstone")).as_py():
+        raise RefusedError("deletions of keys")
 
 
 def _placed(rows: pa.Table, first: int, landed: pa.Array | pa.ChunkedArray) -> pa.Table:
@@ -199,16 +203,13 @@ def _placed(rows: pa.Table, first: int, landed: pa.Array | pa.ChunkedArray) -> p
     return rows
 
 
-def _even(frames: Sequence[tuple[int, str, int, int, int, int]], parallelism: int) -> list[list[Any]]:
-    """Frames as runs of about the same size, in their order."""
-    total = sum(frame[3] for frame in frames)
-    step = max(1, min(-(-total // max(1, parallelism)), _TASK_BYTES))
-    shares: list[list[Any]] = [[] for _ in range(-(-total // step))]
+def _runs(weights: Sequence[int], parallelism: int, most: int) -> Iterator[int]:
+    """For each of some things, in their order, the number of its run: runs weigh about the same, and at most `most`."""
+    step = max(1, min(-(-sum(weights) // max(1, parallelism)), most))
     before = 0
-    for frame in frames:
-        shares[before // step].append(frame)
-        before += frame[3]
-    return [share for share in shares if share]
+    for weight in weights:
+        yield before // step
+        before += weight
 
 
 def _parquet(paths: Sequence[str], first: int, schema: pa.Schema, parallelism: int) -> list[Share]:
@@ -226,13 +227,10 @@ def _parquet(paths: Sequence[str], first: int, schema: pa.Schema, parallelism: i
         except (OSError, pa.ArrowException) as error:
             raise RefusedError(str(error)) from None
         groups += [(path, found, index, count) for index, count in enumerate(counts)]
-    total = sum(group[3] for group in groups)
-    step = max(1, min(-(-total // max(1, parallelism)), _TASK_ROWS))
     tasks: dict[tuple[int, str], tuple[os.stat_result, list[int]]] = {}
-    before = 0
-    for path, found, index, count in groups:
-        tasks.setdefault((before // step, path), (found, []))[1].append(index)
-        before += count
+    runs = _runs([group[3] for group in groups], parallelism, _TASK_ROWS)
+    for run, (path, found, index, _) in zip(runs, groups, strict=True):
+        tasks.setdefault((run, path), (found, []))[1].append(index)
     return [
         ParquetShare(path, tuple(indexes), first, found.st_size, found.st_mtime_ns)
         for (_, path), (found, indexes) in tasks.items()

@@ -19,6 +19,11 @@ _INSTANT_LENGTHS = frozenset({0, 10, 19, *range(21, 27)})
 _ZULU_LENGTHS = frozenset({0, 20, *range(22, 28)})
 
 
+def joined(column: pa.ChunkedArray) -> pa.Array:
+    """The values of a column in one array, without a copy if they are already."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def other_character(column: pa.StringArray, characters: bytes) -> str | None:
     """A character of the values that is none of those allowed, if there is one."""
     return _other(_text(column), characters)

@@ -20,7 +20,7 @@ from millstream.plan.maintenance import Block, Choice, conjuncts, identity, opti
 from millstream.plan.nodes import VERSIONS, AppendView, Horizon, Input, OuterRows, Part, QueryView, Stream, Top
 from millstream.plan.reading import WINDOW_COLUMNS
 from millstream.plan.relations import Relation
-from millstream.sql import position_of, store_sql
+from millstream.sql import position_of, quote, store_sql
 from millstream.sql.statements import CreateView
 from millstream.sql.windows import WindowCall
 
@@ -63,13 +63,13 @@ class BlockPlanner:
         is_all = query.args.get("distinct") is False
         linear = isinstance(query, exp.Union) and is_all
         lists = [
-            ", ".join(f"{_quoted(own)} AS {_quoted(out)}" for own, out in zip(side.columns, columns, strict=True))
+            ", ".join(f"{quote(own)} AS {quote(out)}" for own, out in zip(side.columns, columns, strict=True))
             for side in sides
         ]
         selects = [f'SELECT {list_} FROM "__in{index}"' for index, list_ in enumerate(lists)]
         sql = f" {word}{' ALL' if is_all else ''} ".join(selects)
         if not linear:
-            keys = ", ".join(f'{_quoted(column)} AS "__key{index}"' for index, column in enumerate(columns))
+            keys = ", ".join(f'{quote(column)} AS "__key{index}"' for index, column in enumerate(columns))
             sql = f"SELECT *, {keys} FROM ({sql})"
         inputs = tuple(
             Input(side.name, side.columns, side.append_only, () if linear else side.columns) for side in sides
@@ -80,7 +80,7 @@ class BlockPlanner:
             tuple(columns),
             inputs,
             method="union" if linear else "keyed",
-            key=() if linear else tuple(_quoted(column) for column in columns),
+            key=() if linear else tuple(quote(column) for column in columns),
             why="" if linear else "equal rows of both sides are looked at together",
         )
 
@@ -204,7 +204,7 @@ class BlockPlanner:
         if not isinstance(join, exp.Join) or source.as_of is None:
             raise self.error("BAD_AS_OF", "FOR SYSTEM_TIME AS OF belongs to the joined table", source.item)
         instant = f"epoch_us({store_sql(source.as_of)})"
-        alias = _quoted(source.alias)
+        alias = quote(source.alias)
         condition = exp.Var(this=f'({alias}."__from" <= {instant} AND {instant} < {alias}."__to")')
         on = join.args.get("on")
         join.set("on", exp.and_(on, condition, copy=False) if on is not None else condition)
@@ -242,10 +242,10 @@ class BlockPlanner:
         time = next((c for c in relation.columns if c.lower() == (call.time_column or "").lower()), None)
         if time is None:
             raise self.error("UNKNOWN_COLUMN", f"{relation.name} has no column {call.time_column!r}", None)
-        instant = f"epoch_us({_quoted(time)})"
+        instant = f"epoch_us({quote(time)})"
         newest = f"({instant} - (({instant} - {call.offset}) % {call.slide} + {call.slide}) % {call.slide})"
         starts = f"unnest(range({newest}, {instant} - {call.size}, -{call.slide}))"
-        own = ", ".join(_quoted(column) for column in relation.columns)
+        own = ", ".join(quote(column) for column in relation.columns)
         sql = (
             f'SELECT {own}, make_timestamp("__ws") AS "window_start", make_timestamp("__ws" + {call.size}) AS '
             f'"window_end" FROM (SELECT *, {starts} AS "__ws" FROM "__in0")'
@@ -357,7 +357,7 @@ class Clocks:
 
     def time(self) -> str:
         """The instant of a joined row: that of its newest part."""
-        columns = [f'{_quoted(alias)}."__t"' for alias in self.aliases]
+        columns = [f'{quote(alias)}."__t"' for alias in self.aliases]
         return columns[0] if len(columns) == 1 else f"greatest({', '.join(columns)})"
 
     def outer(self, select: exp.Select, aliases: Sequence[str]) -> tuple[OuterRows, ...]:
@@ -445,7 +445,3 @@ def _at_most(condition: exp.Expr) -> int | None:
     if not isinstance(limit, exp.Literal) or not limit.is_int:
         return None
     return int(limit.this) - (1 if less else 0)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

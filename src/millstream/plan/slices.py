@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from millstream.log import TOMBSTONE
 
 Format = Literal["json", "csv", "parquet"]
+Frame = tuple[int, str, int, int, int, int]
+"""A frame of the log: partition, path, position, length, and the offsets that are wanted, start and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +32,9 @@ class RowsSlice:
 
 @dataclass(frozen=True, slots=True)
 class FrameSlice:
-    """Many rows in frames of the log, which executors read: (partition, path, position, length, start, end)."""
+    """Many rows in frames of the log, which executors read."""
 
-    frames: tuple[tuple[int, str, int, int, int, int], ...]
+    frames: tuple[Frame, ...]
     format: Format = "json"
     landed_floor: int = 0
 

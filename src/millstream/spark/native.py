@@ -8,19 +8,19 @@ cannot express, views on whose rows it failed, and whole rows that are asked for
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql import SparkSession
 
 from millstream.kernel.agreement import NotNativeError
-from millstream.kernel.connection import give_meaning
+from millstream.kernel.connection import open_kernel
 from millstream.kernel.evaluation import Outcome, evaluate, select
 from millstream.kernel.handover import Parcel, drop, receive
 from millstream.kernel.lines import RefusedError
@@ -33,6 +33,9 @@ from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta, delta_sche
 from millstream.spark.errors import reported
 from millstream.spark.trials import Trials
 
+# As many sets of views as live epochs and readers of the past have at a time, and more.
+_MOST_PROGRAMS = 16
+
 
 class NativeForms:
     """The kernel's forms of views, each made once, and the programs made of them."""
@@ -41,10 +44,10 @@ class NativeForms:
         self.directory = directory
         """Through which large tables come back from tasks, if executors can reach it."""
         self._lock = threading.Lock()
-        self._connection = duckdb.connect(":memory:")
-        give_meaning(self._connection)
+        self._connection = open_kernel(threads=os.cpu_count() or 1)
         self._forms: dict[tuple[Stream, View], NativeView | NotNativeError] = {}
-        self._programs: dict[Program, Broadcast[Program]] = {}
+        self._programs: dict[tuple[object, ...], Program] = {}
+        self._broadcasts: dict[Program, Broadcast[Program]] = {}
 
     def form(self, spark: SparkSession, stream: Stream, view: View) -> NativeView | NotNativeError:
         """A view for the kernel, or why it is left to Spark."""
@@ -58,14 +61,26 @@ class NativeForms:
                     self._forms[key] = error
             return self._forms[key]
 
-    def broadcast(self, spark: SparkSession, program: Program) -> Broadcast[Program]:
-        """A program where tasks find it; it stays as long as the views of the stream do."""
+    def program(
+        self, stream: Stream, max_ahead: int | None, views: tuple[NativeView, ...], needs_landed: bool
+    ) -> Program:
+        """The program of some views, the same one each time; those that were not asked for longest are let go."""
         with self._lock:
-            if program not in self._programs:
-                for old in [p for p in self._programs if p.stream.name == program.stream.name]:
-                    self._programs.pop(old).unpersist()
-                self._programs[program] = spark.sparkContext.broadcast(program)
-            return self._programs[program]
+            key = (stream, max_ahead, views, needs_landed)
+            program = self._programs.pop(key, None) or Program(*key)
+            self._programs[key] = program
+            if len(self._programs) > _MOST_PROGRAMS:
+                oldest = self._broadcasts.pop(self._programs.pop(next(iter(self._programs))), None)
+                if oldest is not None:
+                    oldest.unpersist()
+            return program
+
+    def broadcast(self, spark: SparkSession, program: Program) -> Broadcast[Program]:
+        """A program where tasks find it."""
+        with self._lock:
+            if program not in self._broadcasts:
+                self._broadcasts[program] = spark.sparkContext.broadcast(program)
+            return self._broadcasts[program]
 
     def combine(self, view: NativeView, tables: Sequence[pa.Table]) -> pa.Table:
         """One delta of those of several tasks: a row per group."""
@@ -153,7 +168,7 @@ class NativeEpoch:
         native = tuple(form for form in found if isinstance(form, NativeView))
         if self.views and not native:
             raise RefusedError("there is no view for it")
-        self.program = Program(self.stream, self.max_ahead, native, self.needs_landed)
+        self.program = self.forms.program(self.stream, self.max_ahead, native, self.needs_landed)
 
     def finish(self) -> tuple[StreamStats, dict[str, ViewDelta]]:
         """The statistics of the stream and the delta of every view, once the tasks are done."""

@@ -15,16 +15,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from millstream.log import read_frame
+from millstream.kernel.shares import read_rows
 from millstream.model.schema import spark_type
 from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
 from millstream.plan.nodes import Stream
-from millstream.plan.slices import BatchSlice, FileSlice, FrameSlice, GeneratedSlice, RowsSlice, Slice, align
+from millstream.plan.slices import BatchSlice, FileSlice, FrameSlice, GeneratedSlice, RowsSlice, Slice
 from millstream.spark.arrow import zoned
 
 _PLACE = "__p INT, __o BIGINT, __landed BIGINT, __pt BIGINT"
@@ -179,7 +178,8 @@ class Decoder:
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for frame in batch.to_pylist():
-                    yield from _read_rows(frame, arrow_schema, floor)
+                    rows = read_rows(tuple(frame.values()), arrow_schema, floor)
+                    yield from zoned(rows.combine_chunks()).to_batches()
 
         parallelism = spark.sparkContext.defaultParallelism
         tasks = min(int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism), parallelism)
@@ -251,12 +251,3 @@ def temporary_name(*parts: str) -> str:
 
 def _union(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"({' UNION ALL '.join(f'SELECT * FROM {part}' for part in parts)})"
-
-
-def _read_rows(frame: dict[str, Any], schema: pa.Schema, landed_floor: int) -> Iterator[pa.RecordBatch]:
-    """One frame of the log as rows of the relation; runs in an executor."""
-    batch = read_frame(frame["path"], frame["position"], frame["length"])
-    rows = align(pa.Table.from_batches([batch]), schema, frame["p"], landed_floor)
-    offsets = rows.column("__o").to_numpy()
-    low, high = offsets.searchsorted(frame["start"]), offsets.searchsorted(frame["end"])
-    yield from zoned(rows.slice(low, high - low).combine_chunks()).to_batches()

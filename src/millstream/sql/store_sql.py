@@ -34,6 +34,15 @@ _WEEKDAYS = {name: number for number, name in enumerate(("mon", "tue", "wed", "t
 _TEMPORAL = "typeof({}) IN ('DATE', 'TIMESTAMP')"
 
 
+def quote(name: str) -> str:
+    """A name as an identifier of the store.
+
+    >>> quote('a"b')
+    '"a""b"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
 def store_sql(expression: exp.Expr) -> str:
     """The text of a query or an expression for the store."""
     return expression.sql(dialect=StoreDialect)

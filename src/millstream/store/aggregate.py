@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView, prefixed
 from millstream.plan.windows import CountWindow, Window
+from millstream.sql import quote
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
 from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.moment import Moment
-from millstream.store.naming import internal, public, quote
+from millstream.store.naming import internal, public
 
 DELTA = "__delta"
 """The name under which the delta of an epoch is registered."""

@@ -12,11 +12,12 @@ import duckdb
 import pyarrow as pa
 
 from millstream.plan.nodes import AppendView
+from millstream.sql import quote
 from millstream.store.aggregate import DELTA
 from millstream.store.changelog import ADD, FORGET, changes_table, create_changelog, derive_changelog
 from millstream.store.deltas import note_changes
 from millstream.store.moment import Moment
-from millstream.store.naming import added, internal, public, quote, removed
+from millstream.store.naming import added, internal, public, removed
 
 
 @dataclass(frozen=True, slots=True)

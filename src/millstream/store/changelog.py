@@ -12,8 +12,9 @@ from contextlib import contextmanager
 
 import duckdb
 
+from millstream.sql import quote
 from millstream.store.moment import Moment
-from millstream.store.naming import internal, quote, removed
+from millstream.store.naming import internal, removed
 
 # (column, type), `__at` being processing time; the view's own columns follow.
 HEADER = (

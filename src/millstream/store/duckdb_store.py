@@ -23,6 +23,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.user_functions import UserFunction
 from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import VERSIONS, AppendView, QueryView, Stream, View, ViewPlan
+from millstream.sql import quote
 from millstream.store.append import Append
 from millstream.store.changelog import changes_table, fold_in, read_changes_sql, write_out
 from millstream.store.completeness import (
@@ -44,7 +45,7 @@ from millstream.store.letters import (
 )
 from millstream.store.maintainers import maintainer
 from millstream.store.moment import Moment
-from millstream.store.naming import added, internal, public, quote, removed
+from millstream.store.naming import added, internal, public, removed
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.query import QueryMaintainer
 from millstream.store.swap import Swapping

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from millstream.model.schema import store_type
 from millstream.plan.nodes import Stream
+from millstream.sql import quote
 from millstream.store.moment import Moment
-from millstream.store.naming import internal, literal, public, quote
+from millstream.store.naming import internal, literal, public
 
 _ROWS = "__letters"
 # A row that was late for a hidden part was late for its view.

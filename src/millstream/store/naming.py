@@ -1,4 +1,4 @@
-"""Names of the store's objects, and quoting.
+"""Names of the store's objects.
 
 Everything internal lives in the schema `ms`; what users may read are views in `main`.
 """
@@ -7,14 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-
-def quote(name: str) -> str:
-    """A name as an identifier.
-
-    >>> quote('a"b')
-    '"a""b"'
-    """
-    return '"' + name.replace('"', '""') + '"'
+from millstream.sql import quote
 
 
 def literal(text: str) -> str:

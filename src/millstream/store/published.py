@@ -18,10 +18,11 @@ import duckdb
 
 from millstream.plan.nodes import AggregateView
 from millstream.plan.windows import CountWindow
+from millstream.sql import quote
 from millstream.store.aggregate import StateSQL
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
 from millstream.store.moment import Moment
-from millstream.store.naming import added, internal, public, quote, removed
+from millstream.store.naming import added, internal, public, removed
 
 FIRED = "__fired_windows"
 """`__sid`, `__end`, `__fired`, `__kind`, `__final`, `__show` and the new values `__n0`…"""

@@ -15,10 +15,11 @@ import duckdb
 
 from millstream.plan.identities import add_op
 from millstream.plan.nodes import VERSIONS, Input, OuterRows, QueryView
+from millstream.sql import quote
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog, derive_changelog, kept_past
 from millstream.store.deltas import has_rows, note_changes, remove_rows
 from millstream.store.moment import Moment
-from millstream.store.naming import added, internal, public, quote, removed
+from millstream.store.naming import added, internal, public, removed
 
 _PLUS, _MINUS, _KEYS = "temp.__plus", "temp.__minus", "temp.__keys"
 

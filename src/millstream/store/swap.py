@@ -14,6 +14,7 @@ import duckdb
 
 from millstream.plan.identities import add_op, identity
 from millstream.plan.nodes import AggregateView, Part, QueryView
+from millstream.sql import quote
 from millstream.store.append import Append
 from millstream.store.changelog import (
     ADD,
@@ -30,7 +31,7 @@ from millstream.store.deltas import has_rows, remove_rows
 from millstream.store.letters import drop_letters_for
 from millstream.store.maintainers import maintainer_of
 from millstream.store.moment import Moment
-from millstream.store.naming import added, internal, literal, public, quote, removed
+from millstream.store.naming import added, internal, literal, public, removed
 from millstream.store.protocol import Swap
 from millstream.store.query import QueryMaintainer
 

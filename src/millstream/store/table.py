@@ -22,8 +22,9 @@ import pyarrow as pa
 from millstream.model.schema import store_type
 from millstream.plan.nodes import Stream
 from millstream.plan.tables import FOREVER
+from millstream.sql import quote
 from millstream.store.moment import Moment
-from millstream.store.naming import added, internal, listed, matched, public, quote, removed
+from millstream.store.naming import added, internal, listed, matched, public, removed
 from millstream.store.versions import Versions
 
 _CHANGES = "__changes"

@@ -14,12 +14,13 @@ import duckdb
 import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView
+from millstream.sql import quote
 from millstream.store.aggregate import DELTA, StateSQL, create_state
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
 from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.moment import Moment
-from millstream.store.naming import internal, public, quote
+from millstream.store.naming import internal, public
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import duckdb
 
 from millstream.plan.tables import FOREVER
-from millstream.store.naming import added, internal, listed, matched, quote, removed
+from millstream.sql import quote
+from millstream.store.naming import added, internal, listed, matched, removed
 
 _ARRIVED = 'temp."__arrived"'
 _OLD = 'temp."__versions_before"'
