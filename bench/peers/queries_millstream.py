@@ -20,7 +20,7 @@ from bench.standing import Standing, standing, wrong_views
 def create(db: ms.Database, path: str, views: tuple[Standing, ...]) -> float:
     """The stream and the views; the seconds it took."""
     began = time.perf_counter()
-    db.sql(STREAM.format(options=FILES.format(path=path, format="parquet", more=EPOCHS["tuned"])))
+    db.sql(STREAM.format(options=FILES.format(path=path, format="parquet", more=EPOCHS["own_epochs"])))
     for view in views:
         db.sql(view.millstream_sql())
     return time.perf_counter() - began

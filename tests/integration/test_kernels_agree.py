@@ -84,6 +84,22 @@ VIEWS = {
     "fails_in_an_aggregate": "SELECT k, sum(100 div i) AS q FROM s GROUP BY k",
     "by_double": "SELECT d, count(*) AS n FROM s GROUP BY d",
 }
+FILTERS = [
+    "k = 'a'",
+    "k = 'ß' AND v > 0",
+    "i % 3 = 1",
+    "i % 3 = 2 AND b",
+    "(i % 3 = 2) AND (NOT b AND k = 'a')",
+    "i % 3 = 0 AND v BETWEEN 0 AND 9",
+    "v > 100",
+    "b OR i < 0",
+    "100 div i > 3",
+]
+FILTERED = {
+    f"filtered_{number}": "SELECT k, count(*) AS n, sum(v) AS sv, avg(x) AS ax, collect_list(i) AS li, "
+    f"count(b) FILTER (WHERE v > 0) AS cb FROM s WHERE {filter_} GROUP BY k"
+    for number, filter_ in enumerate(FILTERS)
+}
 LEFT_TO_SPARK = {"by_double", "sketch"}
 
 
@@ -110,23 +126,29 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     found: dict[str, dict[str, Any]] = {}
     for kernel in ("spark", "native"):
         directory: Path = tmp_path_factory.mktemp(kernel)
-        settings = ms.EngineSettings(kernel=kernel)
-        with ms.connect(directory / "db", clock=ms.ManualClock(0), settings=settings) as db:
-            db.sql(STREAM)
-            for name, query in VIEWS.items():
-                text, emit, rest = query.partition(" EMIT ")
-                db.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}{emit}{rest}")
-            for rows in batches(7):
-                db.insert("s", pa.Table.from_pylist(rows, schema=db.catalog.stream("s").stream.schema.to_arrow()))
-                db.drain()
-            found[kernel] = {
-                **{name: _seen(db.query(f"SELECT * FROM {name}").to_arrow()) for name in VIEWS},
-                **{f"{name}.changes": _seen(db.changes(name).to_arrow()) for name in VIEWS},
-                **{f"s__{kind}": _seen(db.query(f"SELECT * FROM s__{kind}").to_arrow()) for kind in ("late", "dead")},
-                "accounting": [(row["streams"], row["views"]) for row in db.sql("SHOW EPOCHS").rows()],
-            }
-            found[f"{kernel}.forms"] = {view.name: form for (_, view), form in db.loop.reader.forms._forms.items()}
+        found[kernel] = _answers(directory / "kinds", kernel, VIEWS) | _answers(directory / "filters", kernel, FILTERED)
     return found
+
+
+def _answers(directory: Path, kernel: str, views: dict[str, str]) -> dict[str, Any]:
+    first = next(iter(views))
+    with ms.connect(directory, clock=ms.ManualClock(0), settings=ms.EngineSettings(kernel=kernel)) as db:
+        db.sql(STREAM)
+        for name, query in views.items():
+            text, emit, rest = query.partition(" EMIT ")
+            db.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}{emit}{rest}")
+        for rows in batches(7):
+            db.insert("s", pa.Table.from_pylist(rows, schema=db.catalog.stream("s").stream.schema.to_arrow()))
+            db.drain()
+        forms = db.loop.reader.forms
+        return {
+            **{name: _seen(db.query(f"SELECT * FROM {name}").to_arrow()) for name in views},
+            **{f"{name}.changes": _seen(db.changes(name).to_arrow()) for name in views},
+            **{f"{first}__{kind}": _seen(db.query(f"SELECT * FROM s__{kind}").to_arrow()) for kind in ("late", "dead")},
+            f"{first}.accounting": [(row["streams"], row["views"]) for row in db.sql("SHOW EPOCHS").rows()],
+            f"{first}.forms": {view.name: form for (_, view), form in forms._forms.items()},
+            f"{first}.programs": [[query.views for query in program.queries] for program in forms._programs.values()],
+        }
 
 
 def _seen(table: pa.Table) -> list[str]:
@@ -136,18 +158,28 @@ def _seen(table: pa.Table) -> list[str]:
     return sorted(map(str, rows))
 
 
-@pytest.mark.parametrize("name", [*VIEWS, *(f"{name}.changes" for name in VIEWS), "s__late", "s__dead", "accounting"])
+COMPARED = [
+    *VIEWS,
+    *FILTERED,
+    *(f"{name}.changes" for name in (*VIEWS, *FILTERED)),
+    *(f"{first}{of}" for first in ("aggregates", "filtered_0") for of in ("__late", "__dead", ".accounting")),
+]
+
+
+@pytest.mark.parametrize("name", COMPARED)
 def test_both_kernels_give_the_same(name: str, answers: dict[str, dict[str, Any]]) -> None:
     on_spark, native = answers["spark"][name], answers["native"][name]
     assert native == on_spark
-    if name in ("rows", "s__late", "s__dead", "fails_in_the_filter"):
+    if name in ("rows", "aggregates__late", "filtered_0__dead", "fails_in_the_filter", *FILTERED):
         assert native, "nothing was compared"
 
 
 def test_the_kernel_has_what_it_can(answers: dict[str, dict[str, Any]]) -> None:
-    forms = answers["native.forms"]
+    forms = answers["native"]["aggregates.forms"]
     assert {name for name, form in forms.items() if not isinstance(form, NativeView)} == LEFT_TO_SPARK
-    assert answers["spark.forms"] == {}
+    assert answers["spark"]["aggregates.programs"] == []
+    ((together,),) = answers["native"]["filtered_0.programs"]
+    assert sorted(together) == list(range(len(FILTERED))), "all share one query"
 
 
 Connect = Callable[..., ms.Database]

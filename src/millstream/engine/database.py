@@ -115,13 +115,20 @@ class Database:
                 self._settings.function_modules,
                 lambda: [view.statement for view in self._catalog.views()],
             )
-            self._definitions = Definitions(
-                self._catalog, self._store, self._log, self._clock, self._session, self._directory, self._functions
-            )
             # Executors of a cluster do not see the files of this machine.
             is_local = self._spark_settings.master.startswith("local")
             handover = open_directory(self._directory / "spark" / "handover") if is_local else None
             forms = NativeForms(handover)
+            self._definitions = Definitions(
+                self._catalog,
+                self._store,
+                self._log,
+                self._clock,
+                self._session,
+                self._directory,
+                self._functions,
+                forms,
+            )
             self._loop = EpochLoop(
                 self._catalog,
                 self._store,

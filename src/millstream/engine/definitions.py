@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -43,6 +44,7 @@ from millstream.sources import (
     write_offsets,
 )
 from millstream.spark.epoch import delta_schema, expression_types
+from millstream.spark.native import NativeForms
 from millstream.spark.streaming import StreamingSource
 from millstream.sql import check_query, render
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Drop
@@ -59,6 +61,7 @@ class Definitions:
     spark: Callable[[], SparkSession]
     directory: Path
     functions: Functions
+    forms: NativeForms
     _known_types: dict[tuple[Stream, str], pa.DataType] = field(default_factory=dict)
 
     # -- streams and tables --------------------------------------------------------------------
@@ -253,6 +256,8 @@ class Definitions:
         for part in plan.on_spark:
             stream = self.catalog.stream(part.stream)
             schemas[part.name] = delta_schema(self.spark(), stream.stream, part)
+            # Now, while its author waits, rather than in the first epoch.
+            self.forms.form(stream.stream, part, partial(schemas.__getitem__, part.name))
             past = self._history(stream) if backfill else None
             if past is not None:
                 history[part.name] = past

@@ -21,7 +21,7 @@ from millstream.kernel.connection import open_kernel
 from millstream.kernel.handover import Parcel, send
 from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import ROWS, count_sql
-from millstream.kernel.program import SHARED, Program
+from millstream.kernel.program import Program
 from millstream.kernel.shares import Share
 from millstream.model.errors import MillstreamError
 from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
@@ -36,10 +36,10 @@ class Outcome:
     newest: tuple[tuple[int, int], ...] = ()
     landed: tuple[tuple[int, int], ...] = ()
     dead_rows: Parcel | None = None
-    deltas: tuple[Parcel | None, ...] = ()
-    """By view; None for one on whose rows DuckDB failed."""
+    results: tuple[Parcel | None, ...] = ()
+    """By query; None for one on whose rows DuckDB failed."""
     used: tuple[int | None, ...] = ()
-    """By view: the rows it used, where the delta does not tell."""
+    """By query: the rows its view used, where the result does not tell."""
     refused: str | None = None
     """Why the rows were not taken at all."""
 
@@ -64,14 +64,14 @@ def evaluate(program: Program, share: Share, directory: str | None = None) -> Ou
         # Of what is wrong with the input, Spark's reader tells the user.
         return Outcome(refused=str(error))
     dead_count = 0 if dead is None else dead.num_rows
-    deltas, used = _deltas(program, rows, directory)
+    results, used = _results(program, rows, directory)
     return Outcome(
         rows=rows.num_rows + dead_count,
         dead=dead_count,
         newest=_by_partition(rows, "__et"),
         landed=_by_partition(rows, "__pt") if program.needs_landed else (),
         dead_rows=None if dead is None else send(dead, directory),
-        deltas=tuple(deltas),
+        results=tuple(results),
         used=tuple(used),
     )
 
@@ -101,27 +101,24 @@ def _read(program: Program, share: Share, *, raw: bool = False) -> tuple[pa.Tabl
     return rows.filter(pc.invert(is_dead)), _letters(rows.filter(is_dead), reasons.filter(is_dead))
 
 
-def _deltas(program: Program, rows: pa.Table, directory: str | None) -> tuple[list[Parcel | None], list[int | None]]:
-    """The delta of each view, and the rows it used where the delta does not tell."""
-    deltas: list[Parcel | None] = [None] * len(program.views)
-    used: list[int | None] = [None] * len(program.views)
+def _results(program: Program, rows: pa.Table, directory: str | None) -> tuple[list[Parcel | None], list[int | None]]:
+    """The result of each query, and the rows it used where the result does not tell."""
+    results: list[Parcel | None] = [None] * len(program.queries)
+    used: list[int | None] = [None] * len(program.queries)
     connection = _connection()
     connection.register(ROWS, rows)
     try:
-        for query in program.queries:
+        for number, query in enumerate(program.queries):
             # Whatever goes wrong here goes wrong for these views alone; Spark then says what it is.
             with suppress(duckdb.Error, pa.ArrowException):
-                if query.sql is not None:
-                    connection.execute(f"CREATE OR REPLACE TEMP TABLE {SHARED} AS {query.sql}")
-                for index, sql in zip(query.views, query.deltas, strict=True):
-                    view = program.views[index]
-                    delta = connection.sql(sql).to_arrow_table().cast(view.schema)
-                    if view.top is not None:
-                        used[index] = connection.sql(count_sql(view)).fetchall()[0][0]
-                    deltas[index] = send(delta, directory)
+                found = connection.sql(query.sql).to_arrow_table()
+                top = program.views[query.takes[0].view]
+                if top.top is not None:
+                    used[number] = connection.sql(count_sql(top)).fetchall()[0][0]
+                results[number] = send(found, directory)
     finally:
         connection.unregister(ROWS)
-    return deltas, used
+    return results, used
 
 
 # -- event time --------------------------------------------------------------------------------

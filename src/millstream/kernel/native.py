@@ -29,8 +29,6 @@ ROWS = "__rows"
 """The relation of a task's rows: the stream's columns, `__p`, `__o`, `__pt` and `__et`."""
 
 _PANE = "__pane_of_row"
-_CONDITION = "__f"
-_CLAUSE = f"FILTER(WHERE {_CONDITION})"
 # What cannot fail on any row, nor hide that something in it does.
 _SAFE = (
     exp.Column,
@@ -67,6 +65,27 @@ class Condition:
 
     sql: str
     careful: bool = False
+    equals: tuple[Equality, ...] = ()
+    """Terms that must hold for it to hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equality:
+    """A term `sql = value` of a filter, and the others as one. Of two values of a `sql` a row has at most one."""
+
+    sql: str
+    value: str
+    rest: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A column of a delta."""
+
+    name: str
+    sql: str
+    combine: str | None = None
+    """How several partials become one, `{x}` being the column; None for a column of rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,18 +98,15 @@ class NativeView:
     name: str
     keys: tuple[tuple[str, str], ...]
     """(column of the delta, SQL)"""
-    outputs: tuple[tuple[str, str], ...]
-    """Partials of a view of groups, with `⟨filter⟩` behind each aggregate; columns of a view of rows."""
+    outputs: tuple[Output, ...]
+    """Partials of a view of groups; columns of a view of rows."""
     condition: Condition | None
     schema: pa.Schema
-    combines: tuple[tuple[str, str], ...] | None
-    """How the partials of several tasks become one, or None for a view of rows."""
+    is_grouped: bool
+    guarded: bool = False
+    """Whether what is grouped or aggregated may fail on rows that the filter leaves out."""
     top: Top | None = None
     """Of a view of rows: which of them can matter at all."""
-
-    @property
-    def is_grouped(self) -> bool:
-        return self.combines is not None
 
 
 def native_view(view: View, stream: Stream, schema: pa.Schema, connection: duckdb.DuckDBPyConnection) -> NativeView:
@@ -144,46 +160,45 @@ class _Compiler:
             keys.append((f"__k{index}", self.translated(key.sql)))
         if view.window is not None:
             keys.append(("__pane", self.pane()))
-        outputs = [("__rows", f"count(*){FILTER}")]
-        combines = [("__rows", "CAST(sum(__rows) AS BIGINT)")]
+        outputs = [Output("__rows", "count(*)", "CAST(sum({x}) AS BIGINT)")]
         if isinstance(view.window, SessionWindow):
-            outputs += [("__first", f"min({self.instant}){FILTER}"), ("__last", f"max({self.instant}){FILTER}")]
-            combines += [("__first", "min(__first)"), ("__last", "max(__last)")]
+            outputs.append(Output("__first", f"min({self.instant})", "min({x})"))
+            outputs.append(Output("__last", f"max({self.instant})", "max({x})"))
         for kept in view.kept:
-            for column, sql in zip(kept.delta_columns, self._partials(kept), strict=True):
-                outputs.append((column, sql))
-                combine = "sum({x})" if len(kept.delta_columns) > 1 else kept.accumulator.combine
-                combines.append((column, combine.replace("{x}", column)))
-        types = pa.schema([schema.field(name) for name, _ in (*keys, *outputs)])
-        return NativeView(view.name, tuple(keys), tuple(outputs), self.condition(), types, tuple(combines))
+            combine = "sum({x})" if len(kept.delta_columns) > 1 else kept.accumulator.combine
+            outputs += [
+                Output(column, sql, combine)
+                for column, sql in zip(kept.delta_columns, self._partials(kept), strict=True)
+            ]
+        types = pa.schema([schema.field(name) for name in (*(name for name, _ in keys), *(o.name for o in outputs))])
+        accumulators = [kept.accumulator for kept in view.kept]
+        asked = [key.sql for key in view.keys] + [sql for a in accumulators for sql in a.arguments or a.partials]
+        guarded = any(may_fail(parsed(sql.replace(FILTER, ""))) for sql in asked)
+        return NativeView(view.name, tuple(keys), tuple(outputs), self.condition(), types, True, guarded)
 
     def rows(self, view: AppendView, schema: pa.Schema) -> NativeView:
-        outputs = [(name, self.translated(sql)) for name, sql in view.columns]
+        outputs = [Output(name, self.translated(sql)) for name, sql in view.columns]
         if view.window is not None:
-            outputs.append(("__pane", self.pane()))
-        outputs.append(("__t", "__et"))
-        types = pa.schema([schema.field(name) for name, _ in outputs])
+            outputs.append(Output("__pane", self.pane()))
+        outputs.append(Output("__t", "__et"))
+        types = pa.schema([schema.field(output.name) for output in outputs])
         # Which rows are late is not known yet, and one that is must not push out another.
         top = view.top if view.horizon is None and view.window is None else None
-        return NativeView(view.name, (), tuple(outputs), self.condition(), types, None, top)
+        return NativeView(view.name, (), tuple(outputs), self.condition(), types, False, top=top)
 
     def _partials(self, kept: Kept) -> list[str]:
-        """The partials of an accumulator, in which `⟨filter⟩` stands for the filter of the view."""
-        accumulator = kept.accumulator
+        """The partials of an accumulator, with the FILTER of the aggregate."""
+        accumulator, own, clause = kept.accumulator, "", ""
+        if kept.filter is not None:
+            node = parsed(kept.filter)
+            if not is_safe(node) and node.find(exp.And, exp.Or):
+                raise NotNativeError(f"FILTER (WHERE {kept.filter}) may fail on a row")
+            own = f" FILTER (WHERE {kept.filter})"
+            clause = f" FILTER (WHERE {self.translated(kept.filter)})"
         if accumulator.native:
             arguments = tuple(self.translated(argument) for argument in accumulator.arguments)
-            texts = [fill(template, arguments) for template in accumulator.native]
-        else:
-            texts = [
-                self.translated(partial.replace(FILTER, f" {_CLAUSE}")).replace(f" {_CLAUSE}", FILTER)
-                for partial in accumulator.partials
-            ]
-        if kept.filter is None:
-            return texts
-        node = parsed(kept.filter)
-        if not is_safe(node) and node.find(exp.And, exp.Or):
-            raise NotNativeError(f"FILTER (WHERE {kept.filter}) may fail on a row")
-        return [text.replace(FILTER, f"⟨and⟩({self.translated(kept.filter)})") for text in texts]
+            return [fill(template.replace(FILTER, clause), arguments) for template in accumulator.native]
+        return [self.translated(partial.replace(FILTER, own)) for partial in accumulator.partials]
 
     def condition(self) -> Condition | None:
         """Which rows are used."""
@@ -198,7 +213,28 @@ class _Compiler:
             return None
         node = parsed(filter_) if filter_ is not None else exp.true()
         has_branches = len(conditions) > 1 or node.find(exp.And, exp.Or) is not None
-        return Condition(" AND ".join(conditions), careful=has_branches and not is_safe(node))
+        sql, careful = " AND ".join(conditions), has_branches and not is_safe(node)
+        return Condition(sql, careful, () if careful else self._equalities(node, conditions[1:]))
+
+    def _equalities(self, node: exp.Expr, also: list[str]) -> tuple[Equality, ...]:
+        """Terms of a filter that compare something with a constant."""
+        terms, found = list(node.unnest().flatten()) if isinstance(node.unnest(), exp.And) else [node.unnest()], []
+        for place, term in enumerate(terms):
+            bare = term.unnest()
+            if isinstance(bare, exp.EQ) and self._is_exact(bare.this, bare.expression):
+                others = [f"({self.translated(other.sql(StreamSQL))})" for other in terms[:place] + terms[place + 1 :]]
+                operand, value = (self.translated(side.sql(StreamSQL)) for side in (bare.this, bare.expression))
+                found.append(Equality(operand, value, " AND ".join([*others, *also]) or None))
+        return tuple(found)
+
+    def _is_exact(self, operand: exp.Expr, value: exp.Expr) -> bool:
+        """Whether two different constants of this kind cannot both equal one operand."""
+        if not isinstance(value, exp.Literal):
+            return False
+        if not value.is_string:
+            return value.name.isdigit() and value.name == str(int(value.name))
+        column = self.stream.schema.find(operand.name) if isinstance(operand, exp.Column) else None
+        return column is not None and pa.types.is_string(column.type)
 
     @property
     def instant(self) -> str:
@@ -236,40 +272,6 @@ def _remainder(instant: str, offset: int, size: int) -> str:
     return f"(({shifted} % {size} + {size}) % {size})"
 
 
-def filtered(text: str, condition: str | None) -> str:
-    """An output with the filter of the view in place.
-
-    >>> filtered("sum(x)⟨filter⟩", "y > 1")
-    'sum(x) FILTER (WHERE y > 1)'
-    >>> filtered("sum(x)⟨and⟩(z)", "y > 1")
-    'sum(x) FILTER (WHERE (y > 1) AND (z))'
-    """
-    text = text.replace(FILTER, f" FILTER (WHERE {condition})" if condition else "")
-    # The own condition of an aggregate, up to its closing parenthesis.
-    while (start := text.find("⟨and⟩")) >= 0:
-        end = _closing(text, start + len("⟨and⟩"))
-        own = text[start + len("⟨and⟩") : end]
-        both = f"({condition}) AND {own}" if condition else own
-        text = f"{text[:start]} FILTER (WHERE {both}){text[end:]}"
-    return text
-
-
-def _closing(text: str, start: int) -> int:
-    """Where the parenthesis that opens at `start` has closed; what is quoted does not count."""
-    depth, quote = 0, ""
-    for index in range(start, len(text)):
-        character = text[index]
-        if quote:
-            quote = "" if character == quote else quote
-        elif character in "'\"":
-            quote = character
-        elif character in "()":
-            depth += 1 if character == "(" else -1
-            if depth == 0:
-                return index + 1
-    raise AssertionError(text)
-
-
 # -- translation -------------------------------------------------------------------------------
 
 
@@ -296,6 +298,21 @@ def is_safe(node: exp.Expr) -> bool:
     return all(isinstance(part, _SAFE) or _is_safe_call(part) for part in node.walk())
 
 
+def may_fail(node: exp.Expr) -> bool:
+    """Whether an expression fails on rows that a filter is likely to leave out: a matter of speed alone.
+
+    >>> may_fail(parsed("sum(a + 1)")), may_fail(parsed("sum(a / b)"))
+    (False, True)
+    """
+    doubtful = (exp.Div, exp.IntDiv, exp.Mod, exp.Cast, exp.Bracket, exp.Anonymous)
+    return any(
+        isinstance(part, doubtful)
+        and not _is_safe_call(part)
+        and not (isinstance(part, exp.Cast) and part.is_type(exp.DType.DOUBLE))
+        for part in node.walk()
+    )
+
+
 def _is_safe_call(node: exp.Expr) -> bool:
     if isinstance(node, exp.Mod):
         return (
@@ -313,7 +330,7 @@ def select_sql(view: NativeView) -> str:
     """The delta query of one view."""
     source, where = rows_of(view.condition)
     keys = [f"{sql} AS {quote(name)}" for name, sql in view.keys]
-    outputs = [f"{filtered(sql, None)} AS {quote(name)}" for name, sql in view.outputs]
+    outputs = [f"{output.sql} AS {quote(output.name)}" for output in view.outputs]
     group = f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}" if keys and view.is_grouped else ""
     # Without keys a group exists even for no rows, and is none of Spark's.
     having = " HAVING count(*) > 0" if view.is_grouped and not keys else ""
@@ -341,29 +358,17 @@ def rows_of(condition: Condition | None) -> tuple[str, str]:
     return f"(SELECT *, ({condition.sql}) AS __keep FROM {ROWS} LIMIT {2**63 - 1})", " WHERE __keep"
 
 
-def cast_sql(view: NativeView, source: str, where: str = "", names: dict[str, str] | None = None) -> str:
+def cast_sql(view: NativeView, source: str) -> str:
     """The outputs of a query in the types of the delta."""
-    columns = []
-    for field in view.schema:
-        found = (names or {}).get(field.name, field.name)
-        columns.append(f"CAST({quote(found)} AS {store_type(field.type)}) AS {quote(field.name)}")
-    return f"SELECT {', '.join(columns)} FROM {source}{where}"
-
-
-def combine_sql(view: NativeView, source: str) -> str:
-    """One row per group from the deltas of several tasks."""
-    assert view.combines is not None
-    keys = [quote(name) for name, _ in view.keys]
-    outputs = [f"{sql} AS {quote(name)}" for name, sql in view.combines]
-    group = f" GROUP BY {', '.join(keys)}" if keys else ""
-    return cast_sql(view, f"(SELECT {', '.join([*keys, *outputs])} FROM {source}{group})")
+    columns = (f"CAST({quote(f.name)} AS {store_type(f.type)}) AS {quote(f.name)}" for f in view.schema)
+    return f"SELECT {', '.join(columns)} FROM {source}"
 
 
 def _check_binding(view: NativeView, stream: Stream, connection: duckdb.DuckDBPyConnection) -> None:
     """Refuse what DuckDB does not understand, before any row is there."""
     connection.register(ROWS, rows_schema(stream).empty_table())
     try:
-        connection.sql(cast_sql(view, f"({select_sql(view)})")).to_arrow_table()
+        connection.sql(cast_sql(view, f"({select_sql(view)})"))
     except duckdb.Error as error:
         raise NotNativeError(f"DuckDB: {str(error).splitlines()[0]}") from None
     finally:

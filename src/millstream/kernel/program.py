@@ -1,32 +1,77 @@
 """The views of a stream as queries over one task's rows: one pass for all of them.
 
-Views with the same keys and panes share one aggregation, also if their filters differ: each aggregate
-then has the filter of its view. What the views of a query have in common is computed once.
+Views with the same keys and panes share one aggregation, also if their filters differ. Then every row is
+given a *signature*, a bit for each filter that it meets; rows are aggregated per key and signature, and
+what a view gains is combined from the few groups whose signature has its bit. So a row is aggregated
+once, however many views want it. Filters that compare one thing with different constants are asked
+together: which constant it is decides about all of them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from millstream.kernel.native import Condition, NativeView, cast_sql, filtered, rows_of, select_sql
-from millstream.plan.nodes import Stream
-from millstream.sql import quote
+import numpy as np
+import pyarrow as pa
 
-SHARED = "__shared"
-# So many filters at most are asked of a row before it is given to the aggregates of all.
-_MOST_BEFORE = 16
+from millstream.kernel.native import (
+    ROWS,
+    Condition,
+    Equality,
+    NativeView,
+    cast_sql,
+    rows_of,
+    select_sql,
+)
+from millstream.model.schema import store_type
+from millstream.plan.nodes import Stream
+
+PIECES = "__pieces"
+"""The results that several tasks have of a query."""
+_PART, _SIGNATURE, _NO_PUSHING = "__part", "__signature", f"LIMIT {2**63 - 1}"
+# As many filters as a signature has bits, without the one of the sign.
+_BITS = 63
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Where a view finds its delta in the result of a query."""
+
+    view: int
+    part: int
+    """Which rows it takes: those of a filter, by its number."""
+    columns: tuple[str, ...]
+    """Its columns, in the order of its delta."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A query over the rows for some views, and how each takes its delta from the result."""
+    """A query over `__rows` for some views."""
 
-    views: tuple[int, ...]
-    sql: str | None
-    """What several views share, as `__shared`."""
-    deltas: tuple[str, ...]
-    """The SQL of each view's delta: over `__shared`, or by itself where nothing is shared."""
+    sql: str
+    combine: str | None
+    """What makes one result of `__pieces`, in which a group may be several times; None where rows are rows."""
+    takes: tuple[Take, ...]
+
+    @property
+    def views(self) -> tuple[int, ...]:
+        return tuple(take.view for take in self.takes)
+
+    def deltas(self, result: pa.Table, views: Sequence[NativeView]) -> dict[int, pa.Table]:
+        """What each view takes of a result."""
+        bounds = np.array([0, result.num_rows])
+        if _PART in result.column_names:
+            # In the order of the filters.
+            bounds = np.searchsorted(result.column(_PART).to_numpy(), np.arange(_BITS + 1))
+        deltas = {}
+        for take in self.takes:
+            start, end = bounds[take.part or 0], bounds[(take.part or 0) + 1]
+            rows = result.slice(start, end - start).select(take.columns)
+            schema = views[take.view].schema
+            deltas[take.view] = rows.rename_columns(schema.names).cast(schema)
+        return deltas
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,16 +93,16 @@ def _queries(views: Sequence[NativeView]) -> list[Query]:
     groups: dict[object, list[int]] = {}
     for index, view in enumerate(views):
         groups.setdefault(_common(view, index), []).append(index)
-    return [_query(indexes, views) for indexes in groups.values()]
+    return [query for indexes in groups.values() for query in _shared(indexes, views)]
 
 
 def _common(view: NativeView, index: int) -> object:
     """What views must have in common to share an aggregation."""
     if not view.is_grouped:
         return index
-    # A careful filter is asked of all rows first, for one view or for several with the same one.
-    careful = view.condition.sql if view.condition is not None and view.condition.careful else None
-    return tuple(sql for _, sql in view.keys), careful
+    # A filter that must be asked of all rows first, or before anything else is computed, is one for all.
+    alone = view.guarded or (view.condition is not None and view.condition.careful)
+    return tuple(sql for _, sql in view.keys), view.condition if alone else None, alone
 
 
 def partners(view: NativeView, others: Sequence[NativeView]) -> list[str]:
@@ -66,26 +111,91 @@ def partners(view: NativeView, others: Sequence[NativeView]) -> list[str]:
     return [other.name for index, other in enumerate(others) if _common(other, index) == common]
 
 
-def _query(indexes: Sequence[int], views: Sequence[NativeView]) -> Query:
-    chosen = [views[index] for index in indexes]
-    if len(chosen) == 1:
-        return Query(tuple(indexes), None, (cast_sql(chosen[0], f"({select_sql(chosen[0])})"),))
-    conditions = {view.condition for view in chosen}
-    same = len(conditions) == 1
-    before: Condition | None = chosen[0].condition if same else None
-    if not same and None not in conditions and len(conditions) <= _MOST_BEFORE:
-        before = Condition(" OR ".join(sorted(f"({c.sql})" for c in conditions if c is not None)))
-    columns: dict[str, str] = {}
-    deltas = []
-    for view in chosen:
-        own = view.condition.sql if view.condition is not None and not same else None
-        names = {name: f"g{place}" for place, (name, _) in enumerate(view.keys)}
-        for name, sql in view.outputs:
-            names[name] = columns.setdefault(filtered(sql, own), f"c{len(columns)}")
-        deltas.append(cast_sql(view, SHARED, f" WHERE {names['__rows']} > 0", names))
-    keys = [f"{sql} AS g{place}" for place, (_, sql) in enumerate(chosen[0].keys)]
-    outputs = [f"{sql} AS {quote(name)}" for sql, name in columns.items()]
-    source, where = rows_of(before)
-    group = f" GROUP BY {', '.join(str(place + 1) for place in range(len(keys)))}" if keys else ""
-    sql = f"SELECT {', '.join([*keys, *outputs])} FROM {source}{where}{group}"
-    return Query(tuple(indexes), sql, tuple(deltas))
+def _shared(indexes: Sequence[int], views: Sequence[NativeView]) -> list[Query]:
+    """The queries for views that share an aggregation: one for as many filters as a signature can hold."""
+    by_condition: dict[Condition | None, list[int]] = {}
+    for index in indexes:
+        by_condition.setdefault(views[index].condition, []).append(index)
+    # Those that are asked together are put together.
+    ordered = sorted(by_condition.items(), key=lambda item: _place(item[0]))
+    return [_query(dict(ordered[at : at + _BITS]), views) for at in range(0, len(ordered), _BITS)]
+
+
+def _place(condition: Condition | None) -> tuple[str, str]:
+    first = condition.equals[0] if condition is not None and condition.equals else None
+    return (first.sql, first.value) if first is not None else ("", "")
+
+
+def _query(by_condition: dict[Condition | None, list[int]], views: Sequence[NativeView]) -> Query:
+    chosen = [(part, index) for part, indexes in enumerate(by_condition.values()) for index in indexes]
+    first = views[chosen[0][1]]
+    if not first.is_grouped:
+        everything = Take(chosen[0][1], 0, tuple(first.schema.names))
+        return Query(cast_sql(first, f"({select_sql(first)})"), None, (everything,))
+    keys = {f"__g{place}": first.schema.field(name).type for place, (name, _) in enumerate(first.keys)}
+    partials: dict[tuple[str, str, pa.DataType], str] = {}
+    takes = []
+    for part, index in chosen:
+        view = views[index]
+        columns = list(keys)
+        for output in view.outputs:
+            assert output.combine is not None
+            known = (output.sql, output.combine, view.schema.field(output.name).type)
+            columns.append(partials.setdefault(known, f"__c{len(partials)}"))
+        takes.append(Take(index, part, tuple(columns)))
+    listed = [f"{sql} AS __g{place}" for place, (_, sql) in enumerate(first.keys)]
+    listed += [f"{sql} AS {name}" for (sql, _, _), name in partials.items()]
+    combined = [f"{combine.replace('{x}', name)} AS {name}" for (_, combine, _), name in partials.items()]
+    types = keys | {name: type_ for (_, _, type_), name in partials.items()}
+    cast = ", ".join(f"CAST({name} AS {store_type(type_)}) AS {name}" for name, type_ in types.items())
+    if len(by_condition) == 1:
+        source, where = rows_of(first.condition)
+        # Without keys a group exists even for no rows, and is none of Spark's.
+        group = f" GROUP BY {', '.join(keys)}" if keys else " HAVING count(*) > 0"
+        sql = f"SELECT {', '.join(listed)} FROM {source}{where}{group}"
+        again = f" GROUP BY {', '.join(keys)}" if keys else ""
+        combine = f"SELECT {', '.join([*keys, *combined])} FROM {PIECES}{again}"
+        return Query(f"SELECT {cast} FROM ({sql})", f"SELECT {cast} FROM ({combine})", tuple(takes))
+    by = ", ".join([_SIGNATURE, *keys])
+    fragments = (
+        f"SELECT {', '.join([_SIGNATURE, *listed])} FROM {_signed(list(by_condition))} "
+        f"WHERE {_SIGNATURE} <> 0 GROUP BY {by}"
+    )
+    parts = f"(SELECT CAST(range AS UTINYINT) AS {_PART}, 1::BIGINT << range AS __bit FROM range({len(by_condition)}))"
+    by = ", ".join([_PART, *keys])
+    outputs = ", ".join([_PART, *keys, *combined])
+    sql = f"SELECT {outputs} FROM ({fragments}), {parts} WHERE {_SIGNATURE} & __bit <> 0 GROUP BY {by}"
+    combine = f"SELECT {outputs} FROM {PIECES} GROUP BY {by}"
+    sql, combine = (f"SELECT {_PART}, {cast} FROM ({grouped}) ORDER BY {_PART}" for grouped in (sql, combine))
+    return Query(sql, combine, tuple(takes))
+
+
+def _signed(conditions: Sequence[Condition | None]) -> str:
+    """The rows with their signatures."""
+    asked = Counter(equality.sql for c in conditions if c is not None for equality in c.equals)
+    operand, count = asked.most_common(1)[0] if asked else ("", 0)
+    together: dict[str, list[str]] = {}
+    bits = []
+    for part, condition in enumerate(conditions):
+        equality = _on(condition, operand) if count > 1 else None
+        if equality is not None:
+            together.setdefault(equality.value, []).append(_bit(part, equality.rest))
+        else:
+            bits.append(_bit(part, condition.sql if condition is not None else None))
+    source = ROWS
+    if together:
+        # Once for all constants, and below a LIMIT, so that it is not put in place of every mention.
+        source = f"(SELECT *, {operand} AS __operand FROM {ROWS} {_NO_PUSHING})"
+        cases = " ".join(f"WHEN __operand = {value} THEN {' + '.join(some)}" for value, some in together.items())
+        bits.append(f"CASE {cases} ELSE 0 END")
+    return f"(SELECT *, CAST({' + '.join(bits)} AS BIGINT) AS {_SIGNATURE} FROM {source} {_NO_PUSHING})"
+
+
+def _on(condition: Condition | None, operand: str) -> Equality | None:
+    if condition is None:
+        return None
+    return next((equality for equality in condition.equals if equality.sql == operand), None)
+
+
+def _bit(part: int, sql: str | None) -> str:
+    return f"{1 << part}" if sql is None else f"CASE WHEN {sql} THEN {1 << part} ELSE 0 END"

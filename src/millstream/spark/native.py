@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -24,8 +25,8 @@ from millstream.kernel.connection import open_kernel
 from millstream.kernel.evaluation import Outcome, evaluate, select
 from millstream.kernel.handover import Parcel, drop, receive
 from millstream.kernel.lines import RefusedError
-from millstream.kernel.native import NativeView, combine_sql, late_sql, native_view
-from millstream.kernel.program import Program
+from millstream.kernel.native import NativeView, late_sql, native_view
+from millstream.kernel.program import PIECES, Program, Query
 from millstream.kernel.shares import Share, share_out
 from millstream.plan.nodes import Stream, View
 from millstream.plan.slices import Slice
@@ -49,14 +50,14 @@ class NativeForms:
         self._programs: dict[tuple[object, ...], Program] = {}
         self._broadcasts: dict[Program, Broadcast[Program]] = {}
 
-    def form(self, spark: SparkSession, stream: Stream, view: View) -> NativeView | NotNativeError:
-        """A view for the kernel, or why it is left to Spark."""
+    def form(self, stream: Stream, view: View, schema: Callable[[], pa.Schema]) -> NativeView | NotNativeError:
+        """A view for the kernel, or why it is left to Spark; `schema` tells that of its delta, when it is not known."""
         with self._lock:
             key = (stream, view)
             if key not in self._forms:
-                schema = delta_schema(spark, stream, view)
+                types = schema()
                 try:
-                    self._forms[key] = native_view(view, stream, schema, self._connection)
+                    self._forms[key] = native_view(view, stream, types, self._connection)
                 except NotNativeError as error:
                     self._forms[key] = error
             return self._forms[key]
@@ -82,16 +83,18 @@ class NativeForms:
                 self._broadcasts[program] = spark.sparkContext.broadcast(program)
             return self._broadcasts[program]
 
-    def combine(self, view: NativeView, tables: Sequence[pa.Table]) -> pa.Table:
-        """One delta of those of several tasks: a row per group."""
-        some = [table for table in tables if table.num_rows]
-        if not view.is_grouped or len(some) < 2:
-            return pa.concat_tables(some) if some else view.schema.empty_table()
+    def combine(self, query: Query, pieces: Sequence[pa.Table]) -> pa.Table:
+        """One result of those that several tasks have of a query."""
+        some = [piece for piece in pieces if piece.num_rows] or pieces[:1]
+        result = pa.concat_tables(some)
+        if query.combine is None or len(some) == 1:
+            return result
         with self._lock:
-            self._connection.register("__pieces", pa.concat_tables(some))
-            combined = self._connection.sql(combine_sql(view, "__pieces")).to_arrow_table()
-            self._connection.unregister("__pieces")
-        return combined.cast(view.schema)
+            self._connection.register(PIECES, result)
+            try:
+                return self._connection.sql(query.combine).to_arrow_table()
+            finally:
+                self._connection.unregister(PIECES)
 
 
 Task = Callable[[Program, Share, str | None], Any]
@@ -164,7 +167,9 @@ class NativeEpoch:
     def __post_init__(self) -> None:
         self.shares = share_out(self.slice, self.stream.schema.to_arrow(), self.tasks)
         due = [view for view in self.views if self.trials.is_due(view.name)]
-        found = [self.forms.form(self.spark, self.stream, view) for view in due]
+        found = [
+            self.forms.form(self.stream, view, partial(delta_schema, self.spark, self.stream, view)) for view in due
+        ]
         native = tuple(form for form in found if isinstance(form, NativeView))
         if self.views and not native:
             raise RefusedError("there is no view for it")
@@ -175,21 +180,24 @@ class NativeEpoch:
         outcomes = self.outcomes
         refused = next((outcome.refused for outcome in outcomes if outcome.refused is not None), None)
         if refused is not None:
-            drop([parcel for outcome in outcomes for parcel in (outcome.dead_rows, *outcome.deltas)])
+            drop([parcel for outcome in outcomes for parcel in (outcome.dead_rows, *outcome.results)])
             raise RefusedError(refused)
         stats = _stats(outcomes)
         self._dead_rows = [receive(outcome.dead_rows) for outcome in outcomes if outcome.dead_rows is not None]
         deltas: dict[str, ViewDelta] = {}
-        for index, form in enumerate(self.program.views):
-            pieces = [outcome.deltas[index] for outcome in outcomes]
+        for number, query in enumerate(self.program.queries):
+            pieces = [outcome.results[number] for outcome in outcomes]
             failed = any(piece is None for piece in pieces)
             if failed:
                 drop(pieces)
             else:
-                rows = self.forms.combine(form, [receive(piece) for piece in pieces if piece is not None])
-                counted = [outcome.used[index] or 0 for outcome in outcomes] if form.top is not None else None
-                deltas[form.name] = _delta(form, rows, stats, counted)
-            self.trials.record(form.name, failed)
+                result = self.forms.combine(query, [receive(piece) for piece in pieces if piece is not None])
+                counted = [outcome.used[number] for outcome in outcomes]
+                for view, rows in query.deltas(result, self.program.views).items():
+                    form = self.program.views[view]
+                    deltas[form.name] = _delta(form, rows, stats, counted)
+            for view in query.views:
+                self.trials.record(self.program.views[view].name, failed)
         rest = [view for view in self.views if view.name not in deltas]
         if rest:
             self._on_spark = self.leave_to_spark(rest)
@@ -224,9 +232,9 @@ class NativeEpoch:
             self._on_spark.close()
 
 
-def _delta(form: NativeView, rows: pa.Table, stats: StreamStats, counted: Sequence[int] | None) -> ViewDelta:
-    if counted is not None:
-        used = sum(counted)
+def _delta(form: NativeView, rows: pa.Table, stats: StreamStats, counted: Sequence[int | None]) -> ViewDelta:
+    if form.top is not None:
+        used = sum(count or 0 for count in counted)
     else:
         used = int(rows.column("__rows").to_numpy().sum()) if form.is_grouped else rows.num_rows
     return ViewDelta(rows, used=used, filtered=stats.rows - stats.dead - used, failed=0)

@@ -219,10 +219,10 @@ class LiveAggregate:
             feeds or not view.always_changes or view.trigger.accumulation == "retracting" or view.having is not None
         )
         results = ", ".join([*new_outputs, *(old_outputs if needs_old else []), shown])
-        connection.execute(
+        ((merged,),) = connection.execute(
             f"CREATE OR REPLACE TEMP TABLE __m AS SELECT *, {results} FROM ("
             f"WITH d AS ({sql.loaded(at)}) SELECT {', '.join(columns)} FROM {sql.joined()})"
-        )
+        ).fetchall()
         changed = self._changed(needs_old)
         if feeds:
             count = len(view.outputs)
@@ -239,9 +239,13 @@ class LiveAggregate:
             f"__fired = __m.__fired + CAST({changed} AS BIGINT)",
             f"__at = {at.now}",
         ]
-        connection.execute(f"UPDATE {sql.table} SET {', '.join(assign)} FROM __m WHERE {sql.table}.rowid = __m.__rid")
-        new = [*sql.group, *sql.accumulators, "CAST(__show AS BIGINT) AS __fired", f"{at.now} AS __at"]
-        connection.execute(f"INSERT INTO {sql.table} BY NAME SELECT {', '.join(new)} FROM __m WHERE __rid IS NULL")
+        ((known,),) = connection.execute(
+            f"UPDATE {sql.table} SET {', '.join(assign)} FROM __m WHERE {sql.table}.rowid = __m.__rid"
+        ).fetchall()
+        # For a small delta a statement costs more than what it does.
+        if known < merged:
+            new = [*sql.group, *sql.accumulators, "CAST(__show AS BIGINT) AS __fired", f"{at.now} AS __at"]
+            connection.execute(f"INSERT INTO {sql.table} BY NAME SELECT {', '.join(new)} FROM __m WHERE __rid IS NULL")
 
     def _changed(self, needs_old: bool) -> str:
         """Whether a row of `__m` publishes anything."""

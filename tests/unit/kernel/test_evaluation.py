@@ -11,13 +11,13 @@ import pytest
 from millstream.kernel.evaluation import Outcome, evaluate, select
 from millstream.kernel.handover import drop, open_directory, receive, send
 from millstream.kernel.lines import RefusedError
-from millstream.kernel.native import Condition, NativeView
+from millstream.kernel.native import Condition, Equality, NativeView, Output
 from millstream.kernel.program import Program, partners
 from millstream.kernel.shares import RowsShare, share_out
 from millstream.model.schema import Column, Schema
 from millstream.plan.nodes import Stream, Top
 from millstream.plan.slices import FileSlice, FrameSlice, RowsSlice
-from millstream.spark.native import balance
+from millstream.spark.native import NativeForms, balance
 from millstream.sql.statements import Watermark
 
 SCHEMA = Schema((Column("k", pa.string()), Column("v", pa.int64()), Column("ts", pa.timestamp("us"))))
@@ -43,28 +43,30 @@ def share(*given: tuple[str | None, int | None, int | None]) -> RowsShare:
     return RowsShare(send(rows(*given), None), None, None)
 
 
-def counting(
-    name: str, condition: str | None = None, extra: str = "sum(v)⟨filter⟩", careful: bool = False
-) -> NativeView:
+SUM = Output("__a0", "sum(v)", "sum({x})")
+ROWS = Output("__rows", "count(*)", "CAST(sum({x}) AS BIGINT)")
+
+
+def counting(name: str, condition: Condition | str | None = None, extra: Output = SUM, **more: bool) -> NativeView:
     schema = pa.schema([("__k0", pa.string()), ("__rows", pa.int64()), ("__a0", pa.int64())])
-    return NativeView(
-        name,
-        (("__k0", "k"),),
-        (("__rows", "count(*)⟨filter⟩"), ("__a0", extra)),
-        None if condition is None else Condition(condition, careful),
-        schema,
-        (("__rows", "sum(__rows)"), ("__a0", "sum(__a0)")),
-    )
+    asked = Condition(condition) if isinstance(condition, str) else condition
+    return NativeView(name, (("__k0", "k"),), (ROWS, extra), asked, schema, is_grouped=True, **more)
 
 
-def deltas(outcome: Outcome) -> list[list[tuple[object, ...]] | None]:
-    found: list[list[tuple[object, ...]] | None] = []
-    for parcel in outcome.deltas:
-        if parcel is None:
-            found.append(None)
-        else:
-            found.append(sorted((tuple(row.values()) for row in receive(parcel).to_pylist()), key=repr))
-    return found
+def deltas(program: Program, *outcomes: Outcome) -> list[list[tuple[object, ...]] | None]:
+    """What every view gains from shares together, sorted."""
+    forms = NativeForms(None)
+    found: dict[int, list[tuple[object, ...]] | None] = {}
+    for number, query in enumerate(program.queries):
+        parcels = [outcome.results[number] for outcome in outcomes]
+        if None in parcels:
+            found |= dict.fromkeys(query.views)
+            continue
+        result = forms.combine(query, [receive(parcel) for parcel in parcels if parcel is not None])
+        for view, rows in query.deltas(result, program.views).items():
+            assert rows.schema == program.views[view].schema
+            found[view] = sorted((tuple(row.values()) for row in rows.to_pylist()), key=repr)
+    return [found[view] for view in range(len(program.views))]
 
 
 GIVEN = [("a", 1, NOW), ("a", 5, NOW), ("b", 9, NOW), (None, 2, NOW)]
@@ -75,43 +77,87 @@ def test_views_with_the_same_keys_share_a_query() -> None:
         counting("all"),
         counting("some", "v > 4"),
         counting("same", "v > 4"),
-        counting("odd", "v % 2 = 1", careful=True),
+        counting("odd", Condition("v % 2 = 1", careful=True)),
+        counting("guarded", "v > 4", guarded=True),
     )
     program = Program(STREAM, DAY, views)
-    assert [query.views for query in program.queries] == [(0, 1, 2), (3,)]
-    assert program.queries[0].sql.count("sum(v) FILTER (WHERE v > 4)") == 1
+    assert [query.views for query in program.queries] == [(0, 1, 2), (3,), (4,)]
     assert partners(views[0], views[1:]) == ["some", "same"]
-    assert deltas(evaluate(program, share(*GIVEN))) == [
-        [("a", 2, 6), ("b", 1, 9), (None, 1, 2)],
-        [("a", 1, 5), ("b", 1, 9)],
-        [("a", 1, 5), ("b", 1, 9)],
-        [("a", 2, 6), ("b", 1, 9)],
-    ]
+    above = [("a", 1, 5), ("b", 1, 9)]
+    expected = [[("a", 2, 6), ("b", 1, 9), (None, 1, 2)], above, above, [("a", 2, 6), ("b", 1, 9)], above]
+    assert deltas(program, evaluate(program, share(*GIVEN))) == expected
+    in_two = [evaluate(program, share(*some)) for some in (GIVEN[:1], GIVEN[1:])]
+    assert deltas(program, *in_two) == expected
+    nothing = evaluate(program, share())
+    assert deltas(program, nothing) == [[], [], [], [], []]
+    assert deltas(program, nothing, *in_two, nothing) == expected
 
 
 def test_the_same_filter_is_asked_before() -> None:
-    program = Program(STREAM, DAY, (counting("one", "v > 4"), counting("two", "v > 4", "max(v)⟨filter⟩")))
+    program = Program(
+        STREAM, DAY, (counting("one", "v > 4"), counting("two", "v > 4", Output("__a0", "max(v)", "max({x})")))
+    )
     assert [query.views for query in program.queries] == [(0, 1)]
-    assert program.queries[0].sql.endswith("WHERE v > 4 GROUP BY 1")
+    assert "WHERE v > 4 GROUP BY" in program.queries[0].sql
+    assert deltas(program, evaluate(program, share(*GIVEN))) == [[("a", 1, 5), ("b", 1, 9)]] * 2
+
+
+def of_remainder(modulus: int, value: int, least: int | None) -> Condition:
+    rest = None if least is None else f"v >= {least}"
+    sql = f"v % {modulus} = {value}" + ("" if rest is None else f" AND {rest}")
+    return Condition(sql, equals=(Equality(f"v % {modulus}", f"{value}", rest),))
+
+
+def test_any_number_of_filters() -> None:
+    """Each view has what its filter alone leaves, with more filters than a signature has bits."""
+    given = [(f"k{number % 5}", number if number % 7 else None, NOW) for number in range(400)]
+    conditions = [of_remainder(10, number % 10, None if number < 10 else number) for number in range(80)]
+    conditions += [of_remainder(3, number % 3, number) for number in range(10)]
+    conditions += [Condition(f"v > {number * 9}") for number in range(50)]
+    conditions += [
+        Condition("v IS NULL"),
+        Condition("v < 0"),
+        Condition("k = 'k1'", equals=(Equality("k", "'k1'", None),)),
+    ]
+    views = (counting("everything"), *(counting(f"q{number}", asked) for number, asked in enumerate(conditions)))
+    together = Program(STREAM, DAY, views)
+    assert len(together.queries) == 3
+    alone = [Program(STREAM, DAY, (view,)) for view in views]
+    shares = [share(*given[start : start + 150]) for start in (0, 150, 300)]
+    found = deltas(together, *(evaluate(together, some) for some in shares))
+    assert found == [deltas(one, *(evaluate(one, some) for some in shares))[0] for one in alone]
+    assert sum(1 for rows in found if rows) > 130
+
+
+def test_views_without_keys() -> None:
+    schema = pa.schema([("__rows", pa.int64())])
+    views = tuple(
+        NativeView(f"q{number}", (), (ROWS,), Condition(f"v > {number}"), schema, is_grouped=True)
+        for number in (1, 4, 100)
+    )
+    program = Program(STREAM, DAY, views)
+    outcomes = [evaluate(program, share(*some)) for some in (GIVEN[:2], GIVEN[2:])]
+    assert deltas(program, *outcomes) == [[(3,)], [(2,)], []]
+    assert deltas(Program(STREAM, DAY, views[2:]), evaluate(Program(STREAM, DAY, views[2:]), share(*GIVEN))) == [[]]
 
 
 def test_a_view_that_fails_fails_alone() -> None:
-    fails = counting("fails", None, "sum(CAST(k AS BIGINT))⟨filter⟩")
-    other = NativeView(
-        "rows", (), (("k", "k"), ("__t", "__et")), None, pa.schema([("k", pa.string()), ("__t", pa.int64())]), None
-    )
-    outcome = evaluate(Program(STREAM, DAY, (fails, other)), share(*GIVEN))
-    assert [delta is None for delta in outcome.deltas] == [True, False]
+    fails = counting("fails", None, Output("__a0", "sum(CAST(k AS BIGINT))", "sum({x})"))
+    outputs = (Output("k", "k"), Output("__t", "__et"))
+    schema = pa.schema([("k", pa.string()), ("__t", pa.int64())])
+    program = Program(STREAM, DAY, (fails, NativeView("rows", (), outputs, None, schema, is_grouped=False)))
+    outcome = evaluate(program, share(*GIVEN))
+    assert [rows is None for rows in deltas(program, outcome)] == [True, False]
 
 
 def test_only_the_top_leaves_a_task() -> None:
     schema = pa.schema([("k", pa.string()), ("v", pa.int64()), ("__t", pa.int64())])
-    outputs = (("k", "k"), ("v", "v"), ("__t", "__et"))
-    best = NativeView(
-        "best", (), outputs, Condition("v < 9"), schema, None, Top(("k",), "ORDER BY v DESC", "row_number()", 1)
-    )
-    outcome = evaluate(Program(STREAM, DAY, (best,)), share(*GIVEN))
-    assert deltas(outcome) == [[("a", 5, NOW), (None, 2, NOW)]]
+    outputs = (Output("k", "k"), Output("v", "v"), Output("__t", "__et"))
+    top = Top(("k",), "ORDER BY v DESC", "row_number()", 1)
+    best = NativeView("best", (), outputs, Condition("v < 9"), schema, is_grouped=False, top=top)
+    program = Program(STREAM, DAY, (best,))
+    outcome = evaluate(program, share(*GIVEN))
+    assert deltas(program, outcome) == [[("a", 5, NOW), (None, 2, NOW)]]
     assert outcome.used == (3,), "all that met the condition count as used"
 
 

@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp
 
 from millstream.kernel.agreement import NotNativeError, check_agreement
-from millstream.kernel.native import filtered, is_safe, parsed
+from millstream.kernel.native import is_safe, may_fail, parsed
 from millstream.kernel.program import Program
 from millstream.model.schema import Column, Schema
 from millstream.sql import parse_statement, spark_sql, store_sql
@@ -98,10 +98,19 @@ def test_what_may_fail(text: str, safe: bool) -> None:
     assert is_safe(parsed(text)) is safe
 
 
-def test_the_filter_of_a_view_joins_that_of_an_aggregate() -> None:
-    assert filtered("sum(x)⟨filter⟩ // count(x)⟨filter⟩", None) == "sum(x) // count(x)"
-    assert filtered("sum(x)⟨and⟩(y = ')')", "z") == "sum(x) FILTER (WHERE (z) AND (y = ')'))"
-    assert filtered("sum(x)⟨and⟩(f(y)) + 1", None) == "sum(x) FILTER (WHERE (f(y))) + 1"
+@pytest.mark.parametrize(
+    ("text", "doubtful"),
+    [
+        ("sum(i * 2 + 1)", False),
+        ("sum(CAST(x AS DOUBLE))", False),
+        ("max(struct(i % 7 AS o, s AS v))", False),
+        ("sum(i / x)", True),
+        ("max(i % x)", True),
+        ("CAST(s AS INT)", True),
+    ],
+)
+def test_what_a_filter_may_guard(text: str, doubtful: bool) -> None:
+    assert may_fail(parsed(text)) is doubtful
 
 
 def test_no_filter_is_pushed_across_a_limit() -> None:
