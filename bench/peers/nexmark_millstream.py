@@ -17,7 +17,10 @@ import millstream as ms
 from bench.nexmark.job import Question, RefusedError, Reply, Stopwatch, serve
 from bench.nexmark.truth import Truth
 from bench.peers.millstream import open_database
+from millstream.engine.catalog import read_names
 from millstream.nexmark.files import KINDS
+from millstream.sql import parse_script
+from millstream.sql.statements import CreateView
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "nexmark"
 REFUSALS = ("NOT_SUPPORTED", "BAD_WINDOW", "NO_SOURCE")
@@ -26,13 +29,15 @@ REFUSALS = ("NOT_SUPPORTED", "BAD_WINDOW", "NO_SOURCE")
 
 def streams(path: str, query: str) -> str:
     """The streams of the example that a query reads, over the files of a directory."""
+    (view,) = (statement for statement in parse_script(query) if isinstance(statement, CreateView))
+    read = set(read_names(view.query))
     text = (EXAMPLES / "streams_files.sql").read_text("utf-8")
     chosen = []
     for statement in text.split(";"):
         name = re.search(r"CREATE STREAM (\w+)", statement)
-        if name is not None and re.search(rf"\b{name[1]}\b", query):
+        if name is not None and name[1] in read:
             chosen.append(statement.replace("'nexmark-data/", f"'{path}/"))
-    return ";".join(chosen).replace("'parquet'", "'csv', files_per_epoch = '1'")
+    return ";".join(chosen).replace("'parquet'", "'csv'")
 
 
 def keep(query: str, path: str, directory: Path) -> Stopwatch:

@@ -75,9 +75,12 @@ def _one(partial: str, rule: dict[str, str], load: str = "{0}", cheap: bool = Fa
     return Accumulator((partial,), load, rule["merge"], rule["combine"], cheap)
 
 
-def _list(function: str, value: str, rule: dict[str, str], distinct: str = "") -> Accumulator:
+def _list(function: str, value: str, rule: dict[str, str]) -> Accumulator:
     """The values that are not NULL as a list."""
-    native = f"coalesce(list_filter(list({distinct}{{0}}){FILTER}, lambda e: e IS NOT NULL), [])"
+    values = f"list({{0}}){FILTER}"
+    # Rather than `list(DISTINCT …)`, for which DuckDB keeps a hash table of its own.
+    filled = f"list_distinct({values})" if rule is _UNION else f"list_filter({values}, lambda e: e IS NOT NULL)"
+    native = f"coalesce({filled}, [])"
     partial = f"{function}({value}){FILTER}"
     return Accumulator((partial,), "{0}", rule["merge"], rule["combine"], native=(native,), arguments=(value,))
 
@@ -184,7 +187,7 @@ def _distinct(result: str) -> Builder:
         else:
             filled = " AND ".join(f"({arg.sql}) IS NOT NULL" for arg in args)
             value = f"IF({filled}, struct({', '.join(arg.sql for arg in args)}), NULL)"
-        return Aggregate((_list("collect_set", value, _UNION, "DISTINCT "),), result)
+        return Aggregate((_list("collect_set", value, _UNION),), result)
 
     return build
 
@@ -225,7 +228,7 @@ def _collect_list(args: tuple[Argument, ...]) -> Aggregate:
 
 def _collect_set(args: tuple[Argument, ...]) -> Aggregate:
     empty = f"CAST([] AS {store_type(pa.list_(args[0].type))})"
-    kept = _list("collect_set", args[0].sql, _UNION, "DISTINCT ")
+    kept = _list("collect_set", args[0].sql, _UNION)
     return Aggregate((kept,), f"coalesce(list_sort({{0}}), {empty})")
 
 
