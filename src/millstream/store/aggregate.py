@@ -161,6 +161,31 @@ def create_state(connection: duckdb.DuckDBPyConnection, view: AggregateView, del
     connection.unregister(DELTA)
 
 
+# From so many groups on, DuckDB deletes and inserts rows sooner than it changes them in place.
+_MANY = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Which groups of `__m` publish anything, and what."""
+
+    new: str
+    old: str
+    """The values after and before the epoch, as lists; the latter only if `has_old`."""
+    has_old: bool
+
+    @property
+    def changed(self) -> str:
+        if not self.has_old:
+            return "true"
+        return f"(__show <> __shown OR (__show AND row({self.new}) IS DISTINCT FROM row({self.old})))"
+
+    @property
+    def shown(self) -> str:
+        """Whether a new value is published."""
+        return f"__show AND {self.changed}" if self.has_old else "true"
+
+
 @dataclass(frozen=True, slots=True)
 class LiveAggregate:
     """A view whose every change is published in its epoch."""
@@ -205,62 +230,60 @@ class LiveAggregate:
 
     def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
         view, sql = self.view, StateSQL(self.view)
+        # What was there before matters only where it may be what is there now, or is published itself.
+        needs_old = (
+            feeds or not view.always_changes or view.trigger.accumulation == "retracting" or view.having is not None
+        )
         columns = [
             *(f"d.{name}" for name in sql.group),
             "s.rowid AS __rid",
             "coalesce(s.__fired, 0) AS __fired",
             *sql.merged(),
-            *(f"s.{name} AS old{name}" for name in sql.accumulators),
         ]
-        new_outputs = [f"{out} AS __n{index}" for index, out in enumerate(sql.outputs())]
-        old_outputs = [f"{out} AS __o{index}" for index, out in enumerate(sql.outputs("old"))]
-        shown = f"{sql.having()} AS __show, __rid IS NOT NULL AND {sql.having('old')} AS __shown"
-        needs_old = (
-            feeds or not view.always_changes or view.trigger.accumulation == "retracting" or view.having is not None
-        )
-        results = ", ".join([*new_outputs, *(old_outputs if needs_old else []), shown])
+        new, old, results = sql.outputs(), [], ""
+        if needs_old:
+            columns += [f"s.{name} AS old{name}" for name in sql.accumulators]
+            outputs = {f"__n{index}": out for index, out in enumerate(new)}
+            outputs |= {f"__o{index}": out for index, out in enumerate(sql.outputs("old"))}
+            outputs |= {"__show": sql.having(), "__shown": f"__rid IS NOT NULL AND {sql.having('old')}"}
+            results = "".join(f", {out} AS {name}" for name, out in outputs.items())
+            new, old = ([f"__{kind}{index}" for index in range(len(new))] for kind in "no")
         ((merged,),) = connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE __m AS SELECT *, {results} FROM ("
+            f"CREATE OR REPLACE TEMP TABLE __m AS SELECT *{results} FROM ("
             f"WITH d AS ({sql.loaded(at)}) SELECT {', '.join(columns)} FROM {sql.joined()})"
         ).fetchall()
-        changed = self._changed(needs_old)
+        changes = _Changes(", ".join(new), ", ".join(old), needs_old)
         if feeds:
-            count = len(view.outputs)
             note_changes(
                 connection,
                 view.name,
-                removed_sql=f"SELECT {', '.join(f'__o{i}' for i in range(count))} FROM __m WHERE __shown AND {changed}",
-                added_sql=f"SELECT {', '.join(f'__n{i}' for i in range(count))} FROM __m WHERE __show AND {changed}",
+                removed_sql=f"SELECT {changes.old} FROM __m WHERE __shown AND {changes.changed}",
+                added_sql=f"SELECT {changes.new} FROM __m WHERE {changes.shown}",
             )
         if not view.hidden:
-            self._publish(connection, at, changed)
-        assign = [
-            *(f"{name} = __m.{name}" for name in sql.accumulators),
-            f"__fired = __m.__fired + CAST({changed} AS BIGINT)",
-            f"__at = {at.now}",
-        ]
+            self._publish(connection, at, changes)
+        self._keep(connection, at, changes.changed, merged)
+
+    def _keep(self, connection: duckdb.DuckDBPyConnection, at: Moment, changed: str, merged: int) -> None:
+        """Put the `merged` groups of `__m` in the place of what was kept of them."""
+        sql = StateSQL(self.view)
+        kept = {name: f"__m.{name}" for name in sql.accumulators}
+        kept |= {"__fired": f"__m.__fired + CAST({changed} AS BIGINT)", "__at": f"{at.now}"}
+        rows = f"SELECT {', '.join([*sql.group, *(f'{value} AS {name}' for name, value in kept.items())])} FROM __m"
+        if merged >= _MANY:
+            connection.execute(f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM __m)")
+            connection.execute(f"INSERT INTO {sql.table} BY NAME {rows}")
+            return
+        assign = ", ".join(f"{name} = {value}" for name, value in kept.items())
         ((known,),) = connection.execute(
-            f"UPDATE {sql.table} SET {', '.join(assign)} FROM __m WHERE {sql.table}.rowid = __m.__rid"
+            f"UPDATE {sql.table} SET {assign} FROM __m WHERE {sql.table}.rowid = __m.__rid"
         ).fetchall()
         # For a small delta a statement costs more than what it does.
         if known < merged:
-            new = [*sql.group, *sql.accumulators, "CAST(__show AS BIGINT) AS __fired", f"{at.now} AS __at"]
-            connection.execute(f"INSERT INTO {sql.table} BY NAME SELECT {', '.join(new)} FROM __m WHERE __rid IS NULL")
+            connection.execute(f"INSERT INTO {sql.table} BY NAME {rows} WHERE __rid IS NULL")
 
-    def _changed(self, needs_old: bool) -> str:
-        """Whether a row of `__m` publishes anything."""
-        if not needs_old:
-            return "true"
-        count = len(self.view.outputs)
-        new = ", ".join(f"__n{index}" for index in range(count))
-        old = ", ".join(f"__o{index}" for index in range(count))
-        return f"(__show <> __shown OR (__show AND row({new}) IS DISTINCT FROM row({old})))"
-
-    def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment, changed: str) -> None:
+    def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment, changes: _Changes) -> None:
         view, sql = self.view, StateSQL(self.view)
-        count = len(view.outputs)
-        new = ", ".join(f"__n{index}" for index in range(count))
-        old = ", ".join(f"__o{index}" for index in range(count))
         pane = f"IF({sql.ends_at()} <= {at.before}, 'late', 'early')" if view.windows_close else "'early'"
         tail = f"{pane}, __fired, {sql.final(at.after)}"
         removes_always = view.trigger.accumulation == "retracting"
@@ -268,12 +291,12 @@ class LiveAggregate:
             op = "retract" if removes_always else "delete"
             condition = "__shown" if removes_always else "__shown AND NOT __show"
             connection.execute(
-                f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {REMOVE}, {at.now}, '{op}', {tail}, {old} "
-                f"FROM __m WHERE {condition} AND {changed}"
+                f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {REMOVE}, {at.now}, '{op}', {tail}, "
+                f"{changes.old} FROM __m WHERE {condition} AND {changes.changed}"
             )
         connection.execute(
-            f"INSERT INTO {changes_table(view.name)} "
-            f"SELECT {at.epoch}, {ADD}, {at.now}, '{self._add_op}', {tail}, {new} FROM __m WHERE __show AND {changed}"
+            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {ADD}, {at.now}, '{self._add_op}', {tail}, "
+            f"{changes.new} FROM __m WHERE {changes.shown}"
         )
 
     def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:

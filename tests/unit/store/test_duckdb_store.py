@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -117,6 +118,30 @@ def test_only_changed_rows_are_published(harness: Harness) -> None:
     harness.epoch(delta((1, 0, 2, 10), (2, 0, 1, 5)))
     epoch = harness.epoch(delta((2, 0, 1, 1)))
     assert harness.changes(epoch - 1) == [("upsert", "early", 1, False, 2, 2)]
+
+
+@pytest.mark.parametrize("emit", ["", "EMIT ON EPOCH RETRACTING"])
+def test_many_groups_are_kept_as_few_are(emit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many groups an epoch must have to be written anew rather than changed in place."""
+    groups = [(auction, start) for auction in range(4) for start in (0, 10, 20)]
+    seen = []
+    for many in (1, 3, 1000):
+        monkeypatch.setattr("millstream.store.aggregate._MANY", many)
+        (tmp_path / f"{many}").mkdir()
+        harness, chance = Harness(tmp_path / f"{many}", view(emit)), random.Random(5)
+        expected: dict[tuple[int, int], tuple[int, int]] = {}
+        for _ in range(12):
+            keys = chance.sample(groups, chance.randrange(6))
+            rows = [(*key, chance.randrange(1, 4), chance.randrange(100)) for key in keys]
+            harness.epoch(delta(*rows))
+            for auction, start, count, top in rows:
+                n, highest = expected.get((start, auction), (0, 0))
+                expected[start, auction] = (n + count, max(highest, top))
+        assert harness.rows() == sorted((*key, *values) for key, values in expected.items())
+        seen.append(sorted(map(str, harness.store.changes("v", -1).to_pylist())))
+        harness.store.close()
+    assert seen[0] == seen[1] == seen[2]
+    assert len(seen[0]) > len(groups)
 
 
 def test_everything_survives_a_restart(harness: Harness) -> None:
