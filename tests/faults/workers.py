@@ -8,9 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import cycle
 from pathlib import Path
 
 SCRIPT = Path(__file__).with_name("worker.py")
+# Either in turn, so that one goes on where the other was killed.
+_KERNELS = cycle(("native", "spark"))
 
 
 class Worker:
@@ -23,7 +26,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, **(jvm or {})},
+            env={"MILLSTREAM_KERNEL": next(_KERNELS), **os.environ, **(jvm or {})},
         )
         assert self.process.stdout is not None
         self._out = self.process.stdout.fileno()

@@ -31,7 +31,8 @@ class Run:
         self.placed: list[Placed] = []
         self.read_to: dict[int, int] = dict.fromkeys(range(feed.partitions), 0)
         self.judged: dict[int, dict[str, Judged]] = {}
-        self.db = ms.connect(directory)
+        self._kernels = list(feed.kernels)
+        self.db = self._connect()
         self.db.sql(feed.create_sql())
         self.create(cases)
 
@@ -42,9 +43,13 @@ class Run:
             self.replays[case.name] = Replay(case.keys)
             self.shown[case.name] = []
 
+    def _connect(self) -> ms.Database:
+        kernel = self._kernels.pop(0) if len(self._kernels) > 1 else self._kernels[0]
+        return ms.connect(self.directory, settings=ms.EngineSettings(kernel=kernel))
+
     def restart(self) -> None:
         self.db.close()
-        self.db = ms.connect(self.directory)
+        self.db = self._connect()
 
     def close(self) -> None:
         self.oracle.close()

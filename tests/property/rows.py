@@ -9,6 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from millstream.model.settings import Kernel
+
 Row = dict[str, Any]
 START = datetime(2024, 3, 1, 12, 0, 0)
 
@@ -26,6 +28,8 @@ class Feed:
     batches: tuple[tuple[Row, ...], ...]
     restarts: frozenset[int]
     """Before which batches the database is closed and opened again."""
+    kernels: tuple[Kernel, ...] = ("auto",)
+    """What computes deltas, before the first restart and after it; the last one from then on."""
 
     @property
     def rows(self) -> list[Row]:
@@ -39,6 +43,7 @@ class Feed:
         )
 
 
+KERNELS = st.lists(st.sampled_from(["native", "spark"]), min_size=1, max_size=2).map(tuple)
 KEYS = st.sampled_from(["a", "b", "c", "", "ö", None])
 NUMBERS = st.one_of(st.integers(-4, 6), st.none(), st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63)]))
 FRACTIONS = st.one_of(st.integers(-40, 40).map(lambda n: n / 4), st.none())
@@ -128,4 +133,5 @@ def feeds(draw: st.DrawFn) -> Feed:
         slack=slack,
         batches=batches,
         restarts=draw(st.frozensets(st.integers(1, max(1, len(batches) - 1)), max_size=1)),
+        kernels=draw(KERNELS),
     )

@@ -16,7 +16,7 @@ from .cases_keyed import KEYED_CASES
 from .compare import difference
 from .drive import Run
 from .model import Windows
-from .rows import Feed, Row, boundaries, cut, orderly_rows
+from .rows import KERNELS, Feed, Row, boundaries, cut, orderly_rows
 
 pytestmark = pytest.mark.spark
 
@@ -36,8 +36,9 @@ def recut_feeds(draw: st.DrawFn) -> tuple[Feed, Feed]:
         slack=slack,
         batches=cut(rows, draw(boundaries(size, most=5))),
         restarts=frozenset(),
+        kernels=draw(KERNELS),
     )
-    return feed, replace(feed, batches=cut(rows, draw(boundaries(size, most=3))))
+    return feed, replace(feed, batches=cut(rows, draw(boundaries(size, most=3))), kernels=draw(KERNELS))
 
 
 @settings(max_examples=8)

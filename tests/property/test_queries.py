@@ -18,6 +18,7 @@ import pytest
 import sqlglot
 
 import millstream as ms
+from millstream.model.settings import Kernel
 
 pytestmark = pytest.mark.spark
 
@@ -125,12 +126,14 @@ def replayed(db: ms.Database, view: str) -> Counter[tuple[object, ...]]:
     return +bag
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize(("partitions", "kernels"), [(1, ("native", "spark")), (3, ("spark", "native"))])
 @pytest.mark.parametrize("group", GROUPS)
-def test_equals_the_batch_query(connect: Callable[..., ms.Database], group: str, partitions: int) -> None:
+def test_equals_the_batch_query(
+    connect: Callable[..., ms.Database], group: str, partitions: int, kernels: tuple[Kernel, Kernel]
+) -> None:
     rows = Rows(len(group) * 10 + partitions)
     queries = GROUPS[group]
-    db = connect()
+    db = connect(settings=ms.EngineSettings(kernel=kernels[0]))
     db.sql(STREAMS.format(partitions=partitions))
     for name, query in queries.items():
         db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
@@ -138,7 +141,7 @@ def test_equals_the_batch_query(connect: Callable[..., ms.Database], group: str,
         rows.insert(db)
         if epoch == 2:
             db.close()
-            db = connect()
+            db = connect(settings=ms.EngineSettings(kernel=kernels[1]))
         db.drain()
         for name, query in queries.items():
             assert contents(db, name) == rows.expected(query), f"{name} after epoch {epoch}"
