@@ -25,6 +25,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ import pytest
 import yaml
 
 import millstream as ms
+from millstream.model.settings import Kernel
 
 TRANSCRIPTS = Path(__file__).parents[1] / "data" / "conformance" / "trigger_transcripts.yaml"
 ORIGIN = datetime(1970, 1, 1)
@@ -47,11 +49,17 @@ def load() -> list[Any]:
     return [pytest.param(spec, id=spec["name"]) for spec in yaml.safe_load_all(TRANSCRIPTS.read_text())]
 
 
-@pytest.mark.parametrize("restarts", [False, True], ids=["one-run", "restarts"])
+@pytest.mark.parametrize(
+    ("restarts", "kernels"),
+    [(False, ("native",)), (False, ("spark",)), (True, ("native", "spark"))],
+    ids=["one-run", "spark-sql", "restarts"],
+)
 @pytest.mark.parametrize("spec", load())
-def test_transcript(spec: dict[str, Any], restarts: bool, connect) -> None:
-    clock = ms.ManualClock(0)
-    transcript = Transcript(spec, lambda: connect(clock=clock), restarts)
+def test_transcript(spec: dict[str, Any], restarts: bool, kernels: tuple[Kernel, ...], connect) -> None:
+    clock, turns = ms.ManualClock(0), cycle(kernels)
+    transcript = Transcript(
+        spec, lambda: connect(clock=clock, settings=ms.EngineSettings(kernel=next(turns))), restarts
+    )
     if "error" in spec:
         with pytest.raises(TranscriptError, match=f"^{spec['error']}"):
             transcript.run()

@@ -11,6 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import millstream as ms
+from millstream.model.settings import Kernel
 from millstream.nexmark.files import KINDS
 from tests.conftest import Connect
 
@@ -32,9 +34,10 @@ def test_every_expectation_is_used() -> None:
     assert set(PUBLISHED) == set(EXPECTED)
 
 
+@pytest.mark.parametrize("kernel", ["native", "spark"])
 @pytest.mark.parametrize("query", marked(PUBLISHED))
-def test_published_rows(connect: Connect, query: str) -> None:
-    db = connect()
+def test_published_rows(connect: Connect, query: str, kernel: Kernel) -> None:
+    db = connect(settings=ms.EngineSettings(kernel=kernel))
     create(db, query)
     for kind in KINDS:
         db.insert_lines(kind, lines_of(kind))
