@@ -354,6 +354,7 @@ class Database:
         while self._loop.run(until) is not None:
             pass
         self._maintain()
+        self._store.settle()
         return self._store.last_epoch()
 
     def _await_history(self, thread: threading.Thread) -> None:

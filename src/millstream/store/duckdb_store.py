@@ -25,7 +25,8 @@ from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import VERSIONS, AppendView, QueryView, Stream, View, ViewPlan
 from millstream.sql import quote
 from millstream.store.append import Append
-from millstream.store.changelog import changes_table, fold_in, read_changes_sql, write_out
+from millstream.store.changelog import fold_in, read_changes_sql, write_out
+from millstream.store.cleaning import Cleaner
 from millstream.store.completeness import (
     COMPLETENESS,
     Completeness,
@@ -39,7 +40,6 @@ from millstream.store.letters import (
     create_letters,
     drop_letters,
     drop_letters_for,
-    forget_letters,
     keep_dead,
     keep_late,
 )
@@ -68,10 +68,6 @@ CREATE TABLE IF NOT EXISTS ms.epochs (
 """
 _TABLES += COMPLETENESS
 
-# How often old changelog rows and epoch records are removed, in processing time.
-_CLEAN_EVERY = 60 * 1_000_000
-_EPOCH_RETAIN = 7 * 86_400 * 1_000_000
-
 
 class DuckDBStore:
     """See `store.protocol.Store`."""
@@ -92,7 +88,7 @@ class DuckDBStore:
                 )
             row = _one(txn.execute("SELECT max(epoch) FROM ms.epochs"))
         self._epoch = (row[0] if row else None) or 0
-        self._cleaned_at: int | None = None
+        self._cleaner = Cleaner(self.cursor)
         # What ms.progress says, so that planning an epoch asks no query.
         self._progress = self._load_progress()
 
@@ -113,6 +109,7 @@ class DuckDBStore:
                 raise
 
     def close(self) -> None:
+        self._cleaner.close()
         with self._lock:
             self._connection.close()
 
@@ -310,7 +307,6 @@ class DuckDBStore:
                 assert isinstance(rows.view, AppendView)
                 Append(rows.view).let_go(txn, Moment(epoch, part.now, rows.before, rows.after))
             self._record(txn, part, epoch, stale)
-            self._clean(txn, part)
         self._epoch = epoch
         for stream in part.streams:
             self._note_progress(stream.stream.name, "stream", stream.progress)
@@ -319,6 +315,8 @@ class DuckDBStore:
         for swap in part.swaps:
             for name in swap.gone:
                 self._note_progress(name, "view", None)
+        views = [view.view for view in part.views] + [query.view for query in part.queries]
+        self._cleaner.clean(views, [stream.stream for stream in part.streams], part.now)
         return epoch
 
     def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, at: Moment) -> int:
@@ -371,24 +369,9 @@ class DuckDBStore:
             ],
         )
 
-    def _clean(self, txn: duckdb.DuckDBPyConnection, part: EpochPart) -> None:
-        """Remove changelog rows, letters and epoch records that are older than they are kept."""
-        now = part.now
-        if self._cleaned_at is not None and now - self._cleaned_at < _CLEAN_EVERY:
-            return
-        self._cleaned_at = now
-        for view in [v.view for v in part.views] + [q.view for q in part.queries]:
-            if view.changelog_retain is None or view.hidden or view.only_grows:
-                continue
-            old = f"{changes_table(view.name)} WHERE __at <= {now - view.changelog_retain}"
-            newest = _one(txn.execute(f"SELECT max(__epoch) FROM {old}"))
-            if newest is not None and newest[0] is not None:
-                txn.execute(f"DELETE FROM {old}")
-                txn.execute("DELETE FROM ms.cleaned WHERE view = ?", [view.name])
-                txn.execute("INSERT INTO ms.cleaned VALUES (?, ?)", [view.name, newest[0]])
-        for stream in part.streams:
-            forget_letters(txn, stream.stream, now)
-        txn.execute("DELETE FROM ms.epochs WHERE committed_at <= ?", [now - _EPOCH_RETAIN])
+    def settle(self) -> None:
+        """Wait for what goes on beside the commits."""
+        self._cleaner.settle()
 
     def next_due_at(self, views: Sequence[View]) -> int | None:
         with self._lock:
@@ -426,15 +409,19 @@ class DuckDBStore:
 
         A view without groups is born with its first row, in epoch 0 of an empty database.
         """
-        cleaned = _one(self.cursor().execute("SELECT epoch FROM ms.cleaned WHERE view = ?", [view]))
-        if cleaned is not None and 0 <= since < cleaned[0]:
-            raise MillstreamError(
-                "CHANGELOG_GONE",
-                f"the changelog of {view} is kept from epoch {cleaned[0] + 1} on",
-                detail=f"epoch {since + 1} was asked for",
-                hint="read the view itself and go on from the present; changelog_retain says how long changes are kept",
-            )
-        return self.query(read_changes_sql(view, self.columns(view).names, since))
+        sql = read_changes_sql(view, self.columns(view).names, since)
+        # Both at once, or what is removed between them would be missed.
+        with closing(self.cursor()) as cursor:
+            cursor.execute("BEGIN")
+            cleaned = _one(cursor.execute("SELECT epoch FROM ms.cleaned WHERE view = ?", [view]))
+            if cleaned is not None and 0 <= since < cleaned[0]:
+                raise MillstreamError(
+                    "CHANGELOG_GONE",
+                    f"the changelog of {view} is kept from epoch {cleaned[0] + 1} on",
+                    detail=f"epoch {since + 1} was asked for",
+                    hint="read the view itself and go on from there; changelog_retain says how long changes are kept",
+                )
+            return cursor.sql(sql).to_arrow_table()
 
 
 def _progress_json(progress: Progress) -> str:

@@ -241,6 +241,7 @@ def test_what_is_too_old_is_deleted_and_the_changelog_says_so(harness: Harness) 
 def test_the_changelog_is_kept_as_long_as_said(harness: Harness) -> None:
     harness.epoch(delta((1, 0, 2, 5)), now=0)
     harness.epoch(delta((1, 0, 2, 6)), now=200)
+    harness.store.settle()
     epochs = [row["epoch"] for row in harness.store.changes("v", -1).to_pylist()]
     assert epochs == [2]
     assert harness.rows() == [(0, 1, 4, 6)]

@@ -1,0 +1,79 @@
+"""Removing what is older than it is kept: changes, letters, records of epochs.
+
+Beside the commits, on a connection and a thread of its own: readers and the next epoch do not wait for it. What
+always holds: rows of a changelog go together with the note that says so; what could not be removed now, because
+its relation is just being dropped or the disk is full, is left for the next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+
+import duckdb
+
+from millstream.plan.nodes import QueryView, Stream, View
+from millstream.store.changelog import changes_table
+from millstream.store.letters import forget_letters
+
+# In processing time.
+_EVERY = 60 * 1_000_000
+_EPOCHS_RETAIN = 7 * 86_400 * 1_000_000
+
+
+class Cleaner:
+    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+        self._cursor = cursor
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="millstream-cleaning")
+        self._work: Future[None] | None = None
+        self._began_at: int | None = None
+
+    def clean(self, views: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
+        """Begin to remove what is too old, if that is due and not under way already."""
+        if self._began_at is not None and now - self._began_at < _EVERY:
+            return
+        if self._work is None or self._work.done():
+            self._began_at = now
+            self._work = self._pool.submit(self._run, tuple(views), tuple(streams), now)
+
+    def settle(self) -> None:
+        """Wait for what is under way."""
+        if self._work is not None:
+            self._work.result()
+
+    def close(self) -> None:
+        self._pool.shutdown()
+
+    def _run(self, views: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
+        with closing(self._cursor()) as connection:
+            for view in views:
+                if view.changelog_retain is not None and not view.hidden and not view.only_grows:
+                    with _attempt(connection):
+                        _forget_changes(connection, view.name, now - view.changelog_retain)
+            for stream in streams:
+                with _attempt(connection):
+                    forget_letters(connection, stream, now)
+            with _attempt(connection):
+                connection.execute("DELETE FROM ms.epochs WHERE committed_at <= ?", [now - _EPOCHS_RETAIN])
+
+
+@contextmanager
+def _attempt(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """A transaction that may fail."""
+    try:
+        connection.execute("BEGIN")
+        yield
+        connection.execute("COMMIT")
+    except duckdb.Error:
+        with suppress(duckdb.Error):
+            connection.execute("ROLLBACK")
+
+
+def _forget_changes(connection: duckdb.DuckDBPyConnection, view: str, until: int) -> None:
+    old = f"{changes_table(view)} WHERE __at <= {until}"
+    ((newest,),) = connection.execute(f"SELECT max(__epoch) FROM {old}").fetchall()
+    if newest is not None:
+        connection.execute(f"DELETE FROM {old}")
+        connection.execute("DELETE FROM ms.cleaned WHERE view = ?", [view])
+        connection.execute("INSERT INTO ms.cleaned VALUES (?, ?)", [view, newest])
