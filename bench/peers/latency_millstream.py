@@ -113,7 +113,7 @@ def run(job: Job) -> Answer:
                     continue
                 since = began + SETTLE_SECONDS
                 taken = [taken for due, taken in watch.taken if since <= due]
-                rates[str(rate)] = {"latency_ms": taken, "behind_seconds": behind}
+                rates[str(rate)] = {"latency_ms": taken, "behind_seconds": behind, "pace": db.status()["pace"]}
         finally:
             watch.stop()
         ended_at = time.time()

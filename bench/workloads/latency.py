@@ -76,7 +76,9 @@ def section(rate: int, runs: Runs) -> Section:
         "behind_seconds": {
             entrant.name: [one.answer.notes["rates"][str(rate)]["behind_seconds"] for one in done]
             for entrant, done in runs.items()
-        }
+        },
+        # What epochs were measured to cost, and how large they were to be.
+        "pace": [one.answer.notes["rates"][str(rate)]["pace"] for one in runs[OURS]],
     }
     return found
 

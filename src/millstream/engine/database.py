@@ -424,11 +424,12 @@ class Database:
         while self._thread is me:
             try:
                 self._dirty = False
-                worked = self._loop.run() is not None
+                worked = self._loop.pause() == 0 and self._loop.run() is not None
                 self._maintain()
                 for source in self._streaming:
                     if (failure := source.failure()) is not None:
                         raise failure
+                patience = 0.0 if worked else self._patience()
             except MillstreamError as error:
                 self._failure = error
                 return
@@ -439,11 +440,13 @@ class Database:
                 continue
             with self._wake:
                 if not self._dirty and self._thread is me:
-                    self._clock.wait(self._wake, self._patience())
+                    self._clock.wait(self._wake, patience)
 
-    def _patience(self) -> float | None:
-        """How long to sleep without a call: until a timer, or until a source must be looked at."""
+    def _patience(self) -> float:
+        """How long to sleep without a call: until a timer, or until rows or a source must be looked at."""
         limits = [1.0]
+        if (pause := self._loop.pause()) > 0:
+            limits.append(pause)
         due = self._loop.seconds_until_due()
         if due is not None:
             limits.append(due + 0.001)
@@ -585,6 +588,7 @@ class Database:
             "streams": len([e for e in self._catalog.streams() if not e.is_table]),
             "tables": len([e for e in self._catalog.streams() if e.is_table]),
             "views": len(self._catalog.views()),
+            "pace": self._loop.pace.figures(),
         }
 
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from millstream.engine.catalog import Catalog, StreamEntry, ViewEntry
 from millstream.engine.judging import judge
+from millstream.engine.pace import Pace
 from millstream.engine.reads import Following, Job, Read, Reader
 from millstream.engine.turns import Turns
 from millstream.model.settings import EngineSettings
-from millstream.model.time import Clock
+from millstream.model.time import MICROS, Clock, parse_duration
 from millstream.plan.lateness import Lateness, slack_of
 from millstream.plan.nodes import AggregateView, AppendView, View, ViewPlan
 from millstream.plan.slices import BatchSlice
@@ -44,24 +45,38 @@ class EpochLoop:
     committed: threading.Condition
     """Notified after every commit."""
     reader: Reader
+    timer: Callable[[], float] = time.perf_counter
+    """Seconds: what measures how long things take."""
+    pace: Pace = field(init=False)
     next_due_at: int | None = None
     seconds: float = 0.0
     """How long the last epoch over live rows took."""
     _knows_timers: bool = False
+
+    def __post_init__(self) -> None:
+        self.pace = Pace(self.settings.max_epoch_rows)
+        self.aim_at(self.settings.target_latency)
+
+    def aim_at(self, target_latency: str | None) -> None:
+        """How long rows may take from arrival to commit, from the next epoch on."""
+        self.pace.target = None if target_latency is None else parse_duration(target_latency) / MICROS
 
     def ends(self) -> dict[str, Offsets]:
         """How far every stream reaches now."""
         return {entry.name: entry.source.end() for entry in self.catalog.streams() if entry.source is not None}
 
     def run(self, until: Mapping[str, Offsets] | None = None) -> int | None:
-        """One epoch over what there is, or over what there is before `until`; None when there is nothing to do."""
+        """One epoch over what there is, or over what there is before `until`; None when there is nothing to do.
+
+        Where `until` is given somebody waits for all of it, so epochs are as large as they may be.
+        """
         with self.lock:
             if not self._knows_timers:
                 self._read_timers()
             jobs = self.reader.ahead(self._is_current)
             if jobs is None:
                 jobs = self._jobs({}, until)
-            return self._run(jobs, lambda done: self._jobs(done, until))
+            return self._run(jobs, lambda done: self._jobs_ahead(done, until))
 
     def run_batch(self, entry: StreamEntry, slice_: BatchSlice) -> int | None:
         """One epoch over a micro-batch that Structured Streaming handed over, once."""
@@ -77,17 +92,33 @@ class EpochLoop:
         """What can be read next; `done` says where streams will be whose epoch is under way."""
         jobs = []
         now = self.clock.now()
+        waiting = self._waiting(done)
+        limits = self.pace.limits(waiting) if until is None else {}
         for entry in self.catalog.streams():
-            if entry.source is None:
+            if entry.source is None or not waiting[entry.name]:
                 continue
             progress = done.get(entry.name, self.progress(entry))
             start = progress.offsets
             end = None if until is None else until.get(entry.name, {})
-            cut = entry.source.cut(start, self.settings.max_epoch_rows, end)
+            cut = entry.source.cut(start, limits.get(entry.name, self.settings.max_epoch_rows), end)
             if cut is not None:
                 newest = newest_before(entry, progress)
                 jobs.append(Job(entry, dict(start), cut, self.plans_of(entry), now, newest))
+        if jobs:
+            self.pace.begin(waiting, {job.entry.name: job.cut.length for job in jobs}, self.timer())
         return tuple(jobs)
+
+    def _jobs_ahead(self, done: Mapping[str, Progress], until: Mapping[str, Offsets] | None) -> tuple[Job, ...]:
+        """What can be read while an epoch is committed, unless it had better wait for more."""
+        return () if until is None and self._pause(done) > 0 else self._jobs(done, until)
+
+    def _waiting(self, done: Mapping[str, Progress]) -> dict[str, int]:
+        """The offsets of each stream that no epoch has taken yet."""
+        return {
+            entry.name: entry.source.waiting(done.get(entry.name, self.progress(entry)).offsets)
+            for entry in self.catalog.streams()
+            if entry.source is not None
+        }
 
     def _is_current(self, job: Job) -> bool:
         """Whether a job that was begun ahead is still what would be done now."""
@@ -122,9 +153,10 @@ class EpochLoop:
     def _run(self, jobs: tuple[Job, ...], following: Following | None) -> int | None:
         """Read jobs, judge, commit. Meanwhile Spark begins with what comes next, if there is a backlog."""
         reads: list[Read] = []
-        began = time.perf_counter()
+        began = self.timer()
         try:
             reads = self.reader.read(jobs) if jobs else []
+            read_at = self.timer()
             now = self.clock.now()
             moved = {read.job.entry.name: self._moved(read.job.entry, read, now) for read in reads}
             if jobs and following is not None:
@@ -141,8 +173,18 @@ class EpochLoop:
             epoch.take_idle({job.entry.name for job in jobs}, timer_due)
             if not epoch.streams and not epoch.views:
                 return None
-            number = self.commit(epoch.part({"spark_ms": sum(read.seconds for read in reads) * 1000}))
-            self.seconds = time.perf_counter() - began
+            spark_seconds = sum(read.seconds for read in reads)
+            timings = {"spark_ms": spark_seconds * 1000}
+            # Batches of Structured Streaming are not ours to size.
+            is_sized = bool(reads) and following is not None
+            if is_sized:
+                timings["predicted_ms"] = self.pace.cost.of(sum(read.stats.rows for read in reads)) * 1000
+            number = self.commit(epoch.part(timings))
+            committed_at = self.timer()
+            self.seconds = committed_at - began
+            if is_sized:
+                # Not since it began: what was read ahead had taken its time before.
+                self._learn(reads, spark_seconds + committed_at - read_at)
             return number
         except BaseException:
             self.reader.discard()
@@ -150,6 +192,10 @@ class EpochLoop:
         finally:
             for read in reads:
                 read.opened.close()
+
+    def _learn(self, reads: Sequence[Read], seconds: float) -> None:
+        taken = {read.job.entry.name: read.job.cut.length for read in reads}
+        self.pace.learn(taken, {read.job.entry.name: read.stats.rows for read in reads}, seconds)
 
     def _moved(self, entry: StreamEntry, read: Read, now: int) -> Progress:
         moved = self.advance(entry, self.progress(entry), read.stats, now)
@@ -196,6 +242,13 @@ class EpochLoop:
         return replace(progress, watermark=watermark)
 
     # -- waiting -------------------------------------------------------------------------------
+
+    def pause(self) -> float:
+        """For how many seconds the next epoch had better wait for more rows; 0 also when a timer is due."""
+        return 0.0 if self.reader.is_ahead or self.seconds_until_due() == 0 else self._pause({})
+
+    def _pause(self, done: Mapping[str, Progress]) -> float:
+        return 0.0 if self.pace.target is None else self.pace.pause(self._waiting(done), self.timer())
 
     def seconds_until_due(self) -> float | None:
         """How long nothing can happen without new rows; None if there is no limit."""

@@ -12,13 +12,13 @@ epoch takes, and Spark reads them with all cores but one.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from millstream.engine.catalog import StreamEntry, ViewEntry, read_names
 from millstream.engine.epochs import Epoch, EpochLoop, clock_after, newest_before
 from millstream.engine.judging import judge
+from millstream.engine.pace import Cost
 from millstream.engine.reads import Job, Read, Reader
 from millstream.engine.replacing import SUCCESSOR, Replacing
 from millstream.plan.nodes import View, ViewPlan
@@ -26,8 +26,7 @@ from millstream.plan.slices import RowsSlice
 from millstream.store.protocol import Progress, StreamPart, ViewPart
 
 # How long a slice of the past may keep live epochs waiting when it is committed, if these are quick themselves.
-_TURN_SECONDS = 0.05
-_FIRST_ROWS = 50_000
+_TURN_SECONDS = 0.075
 _LEAST_ROWS = 20_000
 
 
@@ -48,8 +47,8 @@ class History:
     reader: Reader
     beside: Reader
     """Reads while live epochs run."""
-    _rows: int = field(init=False, default=_FIRST_ROWS)
-    """How many rows a slice has that is read beside live epochs."""
+    _turn: Cost = field(init=False, default=Cost(0.025, 1e-6))
+    """What it costs to commit a slice."""
     _left: int | None = field(init=False, default=None)
     """How much the last slice had that was read up to where the stream was then."""
 
@@ -64,7 +63,7 @@ class History:
                 return False
             live = loop.progress(behind.entry)
             most = loop.settings.max_epoch_rows
-            job = self._job(behind, live, min(self._rows, most) if beside else most)
+            job = self._job(behind, live, min(self._rows_beside(), most) if beside else most)
             if job is None:
                 self._join(behind, live)
                 return True
@@ -161,7 +160,7 @@ class History:
         if not _reaches(job.cut.offsets, live):
             self._left = None
             return False
-        left = sum(end - job.start.get(partition, 0) for partition, end in job.cut.offsets.items())
+        left = job.cut.length
         last = isinstance(job.cut.slice, RowsSlice) or (self._left is not None and left >= self._left)
         self._left = None if last else left
         return last
@@ -181,8 +180,8 @@ class History:
             read.opened.close()
 
     def _commit(self, behind: Behind, read: Read) -> None:
-        began = time.perf_counter()
         loop, entry = self.loop, behind.entry
+        began = loop.timer()
         live = loop.progress(entry)
         now = loop.clock.now()
         offsets = dict(read.job.cut.offsets)
@@ -198,15 +197,11 @@ class History:
             judged = judge(read, part, *epoch.marks_of(part))
             epoch.views.append(replace(judged, catching_up=None if done else moved))
         loop.commit(epoch.part({"spark_ms": read.seconds * 1000}))
-        self._pace(time.perf_counter() - began)
+        self._turn = self._turn.learn(read.stats.rows, loop.timer() - began)
 
-    def _pace(self, seconds: float) -> None:
-        """Larger slices while commits are quick, smaller ones when they are not."""
-        turn = max(_TURN_SECONDS, self.loop.seconds / 4)
-        if seconds > 2 * turn:
-            self._rows = max(_LEAST_ROWS, self._rows // 2)
-        elif seconds < turn:
-            self._rows = min(self.loop.settings.max_epoch_rows, self._rows * 2)
+    def _rows_beside(self) -> int:
+        """How many rows a slice has that is read beside live epochs: what can be committed in a part of their time."""
+        return max(_LEAST_ROWS, int(self._turn.rows_in(max(_TURN_SECONDS, self.loop.seconds / 3))))
 
     def _epoch(self, behind: Behind, moved: Progress) -> Epoch:
         epoch = self._standing()

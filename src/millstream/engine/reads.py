@@ -109,6 +109,11 @@ class Reader:
         others = [form_of(view) for view in live if view.name != part.name]
         return partners(form, [other for other in others if isinstance(other, NativeView)])
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether something is being read that nobody has asked for yet."""
+        return bool(self._ahead)
+
     def ahead(self, is_current: Callable[[Job], bool]) -> tuple[Job, ...] | None:
         """The next jobs that are being read ahead, if they are still the right ones."""
         if not self._ahead:

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import pyarrow as pa
+from pydantic import ValidationError
 from sqlglot import exp
 
 from millstream.engine.as_of import read_as_of
@@ -17,7 +18,7 @@ from millstream.engine.subscription import Subscription
 from millstream.engine.tables import column_notes, dated, deciding_columns, find_table, select_keys
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import TIMESTAMP, sql_type
-from millstream.model.settings import Kernel
+from millstream.model.settings import EngineSettings, Kernel
 from millstream.model.time import to_datetime
 from millstream.plan.explain import explain_plan
 from millstream.plan.identities import identity
@@ -100,21 +101,25 @@ class Statements:
         return None
 
     def _set(self, option: SetOption) -> None:
-        if option.name != "kernel":
-            raise MillstreamError(
-                "UNKNOWN_SETTING",
-                f"there is no setting {option.name!r}",
-                hint=did_you_mean(option.name, ["kernel"]),
-                position=option.position,
-            )
-        if option.value not in get_args(Kernel):
-            raise MillstreamError(
-                "BAD_SETTING",
-                f"kernel cannot be {option.value!r}",
-                hint=f"one of {', '.join(repr(value) for value in get_args(Kernel))}",
-                position=option.position,
-            )
-        self._db.use_kernel(cast("Kernel", option.value))
+        match option.name:
+            case "kernel" if option.value in get_args(Kernel):
+                self._db.use_kernel(cast("Kernel", option.value))
+            case "kernel":
+                raise _bad_setting(option, f"one of {', '.join(repr(value) for value in get_args(Kernel))}")
+            case "target_latency":
+                target = None if option.value == "none" else option.value
+                try:
+                    settings = EngineSettings(target_latency=target)
+                except ValidationError:
+                    raise _bad_setting(option, "a duration such as '500 ms', or 'none'") from None
+                self._db.loop.aim_at(settings.target_latency)
+            case _:
+                raise MillstreamError(
+                    "UNKNOWN_SETTING",
+                    f"there is no setting {option.name!r}",
+                    hint=did_you_mean(option.name, ["kernel", "target_latency"]),
+                    position=option.position,
+                )
 
     def _create_view(self, create: CreateView) -> None:
         db = self._db
@@ -330,6 +335,12 @@ FROM ms.epochs ORDER BY epoch
 """
 
 _ARROW = {str: pa.string(), int: pa.int64(), datetime: TIMESTAMP}
+
+
+def _bad_setting(option: SetOption, hint: str) -> MillstreamError:
+    return MillstreamError(
+        "BAD_SETTING", f"{option.name} cannot be {option.value!r}", hint=hint, position=option.position
+    )
 
 
 def _result(rows: list[dict[str, Any]], columns: dict[str, type]) -> Result:

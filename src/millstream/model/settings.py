@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.time import parse_duration
@@ -26,6 +26,11 @@ def _duration(value: object) -> object:
     if micros <= 0:
         raise ValueError("a duration must be positive")
     return micros
+
+
+def _is_duration(text: str) -> str:
+    _duration(text)
+    return text
 
 
 _SIZES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -119,6 +124,10 @@ class EngineSettings(BaseModel):
     max_epoch_rows: int = Field(default=1_000_000, ge=10_000)
     kernel: Kernel = Field(default_factory=lambda: os.environ.get("MILLSTREAM_KERNEL", "auto"), validate_default=True)
     """`SET kernel` changes it while the database is open."""
+    target_latency: Annotated[str, AfterValidator(_is_duration)] | None = Field(
+        default_factory=lambda: os.environ.get("MILLSTREAM_TARGET_LATENCY"), validate_default=True
+    )
+    """How long rows may take from arrival to commit, such as '500 ms'; None: as short as can be. `SET` changes it."""
     store_memory: str = "1GB"
     eager_spark: bool = True
     """Start Spark when the database is opened rather than when it is first needed."""

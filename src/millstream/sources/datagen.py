@@ -55,13 +55,16 @@ class DatagenSource:
         if self._options.rate is not None:
             self._born_at = self._clock.now() - int(offsets.get(0, 0) / self._options.rate * MICROS)
 
+    def waiting(self, offsets: Offsets) -> int:
+        return max(0, self._available() - offsets.get(0, 0))
+
     def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
         first = offsets.get(0, 0)
         end = self._available() if until is None else until.get(0, 0)
         end = min(end, first + limit)
         if end <= first:
             return None
-        return Cut(GeneratedSlice(first, end, self._columns), {0: end})
+        return Cut(GeneratedSlice(first, end, self._columns), {0: end}, length=end - first)
 
     def _available(self) -> int:
         options = self._options

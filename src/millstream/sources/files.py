@@ -8,6 +8,7 @@ store with the epoch that read them.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -27,6 +28,7 @@ class FilesSource:
         self._directory = Path(options.path).absolute()
         self._order = list(done)
         self._known = set(done)
+        self._discovering = threading.Lock()
 
     @property
     def partitions(self) -> int:
@@ -64,26 +66,40 @@ class FilesSource:
     def announces(self) -> bool:
         return False
 
+    def waiting(self, offsets: Offsets) -> int:
+        first = self._first(offsets)
+        return max(0, len(self._order) - first)
+
     def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
-        first = max(offsets.get(0, 0), self.start()[0])
-        if until is None and first >= len(self._order):
-            self._discover()
+        first = self._first(offsets)
         stop = len(self._order) if until is None else min(until.get(0, 0), len(self._order))
         if first >= stop:
             return None
+        most = min(limit, self._options.files_per_epoch)
         chosen: list[str] = []
         size = 0
         for path in self._order[first:stop]:
             size += self._size(path)
-            if chosen and (size > self._options.bytes_per_epoch or len(chosen) >= self._options.files_per_epoch):
+            if chosen and (size > self._options.bytes_per_epoch or len(chosen) >= most):
                 break
             chosen.append(path)
         files = [(first + index, path) for index, path in enumerate(chosen)]
         slice_ = FileSlice(tuple(chosen), first, self._options.format, self._options.reader_options())
-        return Cut(slice_, {0: first + len(chosen)}, files)
+        return Cut(slice_, {0: first + len(chosen)}, files, len(chosen))
+
+    def _first(self, offsets: Offsets) -> int:
+        """The next file after some offsets; when all that are known are done, new ones are looked for."""
+        first = max(offsets.get(0, 0), self.start()[0])
+        if first >= len(self._order):
+            self._discover()
+        return first
 
     def _discover(self) -> None:
         """New files, in the order of their modification, then by name."""
+        with self._discovering:
+            self._look()
+
+    def _look(self) -> None:
         found: list[tuple[int, str]] = []
         try:
             with os.scandir(self._directory) as entries:

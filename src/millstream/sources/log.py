@@ -64,7 +64,36 @@ class LogSource:
     def announces(self) -> bool:
         return True
 
+    def waiting(self, offsets: Offsets) -> int:
+        starts, ends = self._bounds(offsets, None)
+        return sum(max(0, end - starts[partition]) for partition, end in ends.items())
+
     def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
+        starts, ends = self._bounds(offsets, until)
+        available = {p: ends[p] - starts[p] for p in ends if ends[p] > starts[p]}
+        if not available:
+            return None
+        total = sum(available.values())
+        if total > limit:
+            share = limit / total
+            ends = {p: starts[p] + max(1, int(n * share)) for p, n in available.items()}
+        stops = {p: ends.get(p, starts[p]) if p in available else starts[p] for p in starts}
+        count = sum(stops[p] - starts[p] for p in available)
+        floor = self._landed_floor()
+        if count <= _ROWS_IN_DRIVER:
+            slice_ = self._rows(starts, stops, floor)
+            if slice_ is None:
+                slice_ = RowsSlice(self._empty(), None)
+            return Cut(slice_, stops, length=count)
+        frames = tuple(
+            (p, str(ref.path), ref.position, ref.length, starts[p], stops[p])
+            for p in available
+            for ref in self.topic.frames(p, starts[p], stops[p])
+        )
+        return Cut(FrameSlice(frames, self.options.format, floor), stops, length=count)
+
+    def _bounds(self, offsets: Offsets, until: Offsets | None) -> tuple[dict[int, int], dict[int, int]]:
+        """Where the rows that follow some offsets begin and end, by partition."""
         ends = self.topic.end_offsets()
         for partition, offset in offsets.items():
             if offset > ends.get(partition, 0):
@@ -80,27 +109,7 @@ class LogSource:
         for partition, oldest in self.start().items():
             # Retention may have overtaken a reader of history, and the stream may begin later.
             starts[partition] = max(starts[partition], min(oldest, ends[partition]))
-        available = {p: ends[p] - starts[p] for p in ends if ends[p] > starts[p]}
-        if not available:
-            return None
-        total = sum(available.values())
-        if total > limit:
-            share = limit / total
-            ends = {p: starts[p] + max(1, int(n * share)) for p, n in available.items()}
-        stops = {p: ends.get(p, starts[p]) if p in available else starts[p] for p in starts}
-        count = sum(stops[p] - starts[p] for p in available)
-        floor = self._landed_floor()
-        if count <= _ROWS_IN_DRIVER:
-            slice_ = self._rows(starts, stops, floor)
-            if slice_ is None:
-                return Cut(RowsSlice(self._empty(), None), stops)
-            return Cut(slice_, stops)
-        frames = tuple(
-            (p, str(ref.path), ref.position, ref.length, starts[p], stops[p])
-            for p in available
-            for ref in self.topic.frames(p, starts[p], stops[p])
-        )
-        return Cut(FrameSlice(frames, self.options.format, floor), stops)
+        return starts, ends
 
     def _landed_floor(self) -> int:
         """With the default bound, event time is held against the machine's clock, also where

@@ -18,6 +18,8 @@ class Cut:
     slice: Slice
     offsets: Offsets
     files: Sequence[tuple[int, str]] = ()
+    length: int = 0
+    """How many offsets it covers; 0 where they are not the source's own."""
 
 
 class Source(Protocol):
@@ -32,8 +34,11 @@ class Source(Protocol):
     def end(self) -> Offsets:
         """Behind the newest row there is now."""
 
+    def waiting(self, offsets: Offsets) -> int:
+        """How many offsets there are after some, as far as is known now."""
+
     def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
-        """The next rows after some offsets, at most about `limit` and not beyond `until`; None if there are none."""
+        """What follows some offsets, at most about `limit` of them and not beyond `until`; None if there is nothing."""
 
     def announces(self) -> bool:
         """Whether it wakes the engine by itself; if not, the engine looks now and then."""

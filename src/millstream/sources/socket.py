@@ -68,6 +68,9 @@ class SocketSource:
     def announces(self) -> bool:
         return True
 
+    def waiting(self, offsets: Offsets) -> int:
+        return self._log.waiting(offsets)
+
     def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
         return self._log.cut(offsets, limit, until)
 

@@ -97,7 +97,8 @@ def test_a_file_of_native_ends_with_the_first_batch_that_reaches_it(tmp_path: Pa
 
 
 def run_of(values: list[float]) -> Run:
-    notes = {"rates": {"10000": {"latency_ms": values, "behind_seconds": 0.0}}, "wrong": [], "rows": 1, "views": 10}
+    rate = {"latency_ms": values, "behind_seconds": 0.0, "pace": {"load": 0.1}}
+    notes = {"rates": {"10000": rate}, "wrong": [], "rows": 1, "views": 10}
     return Run("x", Answer(0, 1, 1, notes=notes), 2**30)
 
 
@@ -106,10 +107,9 @@ def test_latency_is_judged_at_one_rate_by_the_best_runs() -> None:
     found = latency.section(10_000, runs)
     assert [round(target.value, 3) for target in found.targets] == [0.1, 0.1]
     assert all(figure.peak_bytes == 2**30 for figure in found.figures)
-    other = {
-        who: [Run("x", Answer(0, 1, 1, notes={"rates": {"1000": {"latency_ms": [1.0], "behind_seconds": 0}}}), 0)]
-        for who in runs
-    }
+    assert found.notes["pace"] == [{"load": 0.1}, {"load": 0.1}]
+    rates = {"1000": {"latency_ms": [1.0], "behind_seconds": 0, "pace": {}}}
+    other = {who: [Run("x", Answer(0, 1, 1, notes={"rates": rates}), 0)] for who in runs}
     assert latency.section(1_000, other).targets == []
 
 
