@@ -101,18 +101,20 @@ class TopRows:
 
     def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment, loses: bool, feeds: bool) -> None:
         """Say what is not seen any more and what is seen from now on."""
-        view, count = self.view, self.view.top.count
+        view = self.view
+        kept = f"FROM {self._rows} r JOIN {_MOVES} m ON r.rowid = m.__rid"
         come = f"SELECT {self._columns}, __now AS __rank FROM {DELTA} JOIN {_MOVES} USING (__n)"
-        gone = f"SELECT r.* FROM {self._rows} r JOIN {_MOVES} m ON r.rowid = m.__rid"
-        if view.shows_rank and loses:
-            moved = f"FROM {self._rows} r JOIN {_MOVES} m ON r.rowid = m.__rid WHERE m.__now <= {count}"
-            come += f" UNION ALL SELECT {self._columns}, m.__now {moved}"
-        relation = f"({self._shown(f'({come})')})"
+        if loses and view.shows_rank:
+            come += f" UNION ALL SELECT {self._columns}, m.__now {kept} WHERE m.__now <= {view.top.count}"
+        gone, come = (self._shown(f"({rows})", keyed=True) for rows in (f"SELECT r.* {kept}", come))
+        relation = f"({come})"
         if loses or feeds:
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {removed(view.name)} AS {gone}")
+        repeats = loses and self._repeats(connection, relation)
+        if repeats or feeds:
             relation = added(view.name)
-            for table, rows in ((removed(view.name), gone), (relation, come)):
-                connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {self._shown(f'({rows})', keyed=True)}")
-        if loses:
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {relation} AS {come}")
+        if repeats:
             self._net(connection)
         if view.hidden:
             return
@@ -124,14 +126,16 @@ class TopRows:
             )
         connection.execute(f"{head}, {ADD}, {at.now}, '{add_op(view)}', 'early', 0, false, {own} FROM {relation}")
 
-    def _net(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """A row that looks like one it replaces is no change."""
-        come, gone = added(self.view.name), removed(self.view.name)
-        names = [*(quote(out.name) for out in self.view.outputs)]
+    def _repeats(self, connection: duckdb.DuckDBPyConnection, come: str) -> bool:
+        """Whether a row looks like one of the same partition that goes."""
+        names = [quote(out.name) for out in self.view.outputs]
         names += [f"__key{index}" for index in range(len(self.view.top.partition))]
         same = " AND ".join(f"c.{name} IS NOT DISTINCT FROM g.{name}" for name in names)
-        if not has_rows(connection, f"{come} c SEMI JOIN {gone} g ON {same}"):
-            return
+        return has_rows(connection, f"{come} c SEMI JOIN {removed(self.view.name)} g ON {same}")
+
+    def _net(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """A row that looks like the one it replaces is no change."""
+        come, gone = added(self.view.name), removed(self.view.name)
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {_GONE} AS SELECT * FROM {gone}")
         for table, more, less in ((gone, gone, come), (come, come, _GONE)):
             connection.execute(

@@ -93,7 +93,7 @@ def epochs() -> st.SearchStrategy[list[list[Row]]]:
 
     @st.composite
     def numbered(draw: st.DrawFn) -> list[list[Row]]:
-        drawn = draw(st.lists(some, min_size=1, max_size=6))
+        drawn = draw(st.lists(some, min_size=1, max_size=4))
         numbers = iter(draw(st.permutations(range(sum(len(rows) for rows in drawn)))))
         return [[(k, x, next(numbers)) for k, x in rows] for rows in drawn]
 
@@ -102,7 +102,7 @@ def epochs() -> st.SearchStrategy[list[list[Row]]]:
 
 @pytest.mark.parametrize("query", QUERIES)
 @given(deltas=epochs(), feeds=st.booleans())
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=10)
 def test_the_view_is_its_query_after_every_epoch(query: str, deltas: list[list[Row]], feeds: bool) -> None:
     text = QUERIES[query]
     harness = Harness(planned(text))
