@@ -64,6 +64,11 @@ GROUPS = {
         "top": "SELECT id, x, ts FROM "
         "(SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY x DESC, ts, s) AS n FROM a) WHERE n <= 2",
         "first_": "SELECT id, x, RANK() OVER (PARTITION BY id ORDER BY x) AS r FROM a QUALIFY r = 1",
+        "second": "SELECT id, x FROM a QUALIFY DENSE_RANK() OVER (PARTITION BY id ORDER BY x DESC) = 2 AND s = 'p'",
+        "numbered": "SELECT s, x, ts, n FROM "
+        "(SELECT *, ROW_NUMBER() OVER (PARTITION BY s, id ORDER BY ts DESC, x) AS n FROM a WHERE x > 1) WHERE n <= 3",
+        "over_top": "SELECT t.id, t.x, b.y FROM (SELECT * FROM a QUALIFY ROW_NUMBER() OVER (PARTITION BY id ORDER BY "
+        "x DESC, ts, s) <= 2) t JOIN b ON b.id = t.id",
         "running": "SELECT id, x, sum(x) OVER (PARTITION BY id ORDER BY ts, x) AS run FROM a",
         "limit_": "SELECT id, x, ts FROM a ORDER BY x DESC, ts, id, s LIMIT 5",
         "grouped": "SELECT a.id, count(*) AS n, max(y) AS top FROM a JOIN b ON a.id = b.id "

@@ -20,7 +20,7 @@ from millstream.engine.turns import Turns
 from millstream.model.settings import EngineSettings
 from millstream.model.time import MICROS, Clock, parse_duration
 from millstream.plan.lateness import Lateness, slack_of
-from millstream.plan.nodes import AggregateView, AppendView, View, ViewPlan
+from millstream.plan.nodes import AggregateView, AppendView, TopView, View, ViewPlan
 from millstream.plan.slices import BatchSlice
 from millstream.plan.watermarks import advance, next_idle_at
 from millstream.sources import Cut, Offsets
@@ -355,7 +355,9 @@ class Epoch:
             kept.extend(
                 QueryPart(part, *self.marks_of(part))
                 for part in plan.on_spark
-                if isinstance(part, AppendView) and (part.horizon or (part.top and part.name in touched))
+                if isinstance(part, AppendView)
+                and not isinstance(part, TopView)
+                and (part.horizon or (part.top and part.name in touched))
             )
         return EpochPart(self.now, self.streams, self.views, queries, kept, timings)
 

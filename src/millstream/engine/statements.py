@@ -22,7 +22,7 @@ from millstream.model.settings import EngineSettings, Kernel
 from millstream.model.time import to_datetime
 from millstream.plan.explain import explain_plan
 from millstream.plan.identities import identity
-from millstream.plan.nodes import AggregateView, QueryView, Stream, View
+from millstream.plan.nodes import AggregateView, QueryView, Stream, TopView, View
 from millstream.plan.windows import Window
 from millstream.sql import check_query, position_of, render, store_sql
 from millstream.sql.statements import (
@@ -349,7 +349,7 @@ def _result(rows: list[dict[str, Any]], columns: dict[str, type]) -> Result:
 
 
 def _emit_words(plan: Any) -> str:
-    if isinstance(plan, QueryView):
+    if isinstance(plan, QueryView | TopView):
         return "on epoch"
     if not isinstance(plan, AggregateView):
         return "each row once"

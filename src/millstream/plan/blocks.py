@@ -16,15 +16,24 @@ from sqlglot import exp
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import ViewOptions
 from millstream.plan.bounds import Clock, Column, time_bounds
-from millstream.plan.maintenance import Block, Choice, conjuncts, identity, optional_side
-from millstream.plan.nodes import VERSIONS, AppendView, Horizon, Input, OuterRows, Part, QueryView, Stream, Top
+from millstream.plan.maintenance import Block, Choice, conjuncts, identity, optional_side, unqualified
+from millstream.plan.nodes import (
+    VERSIONS,
+    AppendView,
+    Horizon,
+    Input,
+    OuterRows,
+    Part,
+    QueryView,
+    Stream,
+    TopView,
+)
+from millstream.plan.ranking import best_rows, top_view
 from millstream.plan.reading import WINDOW_COLUMNS
 from millstream.plan.relations import Relation
 from millstream.sql import position_of, quote, store_sql
 from millstream.sql.statements import CreateView
 from millstream.sql.windows import WindowCall
-
-_RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,9 @@ class BlockPlanner:
 
     # -- selects -------------------------------------------------------------------------------
 
-    def select(self, select: exp.Select, name: str, sources: Sequence[Source], inner: Sequence[Source]) -> QueryView:
+    def select(
+        self, select: exp.Select, name: str, sources: Sequence[Source], inner: Sequence[Source]
+    ) -> QueryView | TopView:
         """The part for a select whose FROM items are `sources`; `inner` are read by subqueries in expressions."""
         kept = [
             self._keep(select, source, index, is_inner=index >= len(sources))
@@ -125,7 +136,7 @@ class BlockPlanner:
         time = clocks.time() if clocks is not None and choice.method == "delta" else None
         if time is not None:
             body.select(exp.alias_(exp.Var(this=time), "__t", quoted=True), copy=False)
-        return self._view(
+        view = self._view(
             name,
             store_sql(body),
             columns,
@@ -140,6 +151,12 @@ class BlockPlanner:
             on=on,
             outer=outer,
         )
+        rows = kept[0] if kept else None
+        if isinstance(rows, AppendView) and (top := top_view(select, rows, view)) is not None:
+            # It has the rows itself.
+            self.parts.remove(rows)
+            return top
+        return view
 
     def _view(
         self, name: str, sql: str, columns: tuple[str, ...], inputs: tuple[Input, ...], **rest: object
@@ -231,7 +248,7 @@ class BlockPlanner:
                 simple = tables == {alias} and not any(condition.find_all(exp.Subquery, exp.Select, exp.Window))
                 (mine if simple else rest).append(condition)
             for condition in mine:
-                query = query.where(_unqualified(condition), copy=False)
+                query = query.where(unqualified(condition), copy=False)
             select.set("where", exp.Where(this=exp.and_(*rest, copy=False)) if rest else None)
         part = self.keep(query)
         self.parts.append(part)
@@ -309,30 +326,8 @@ class BlockPlanner:
 
     def _bound_rank(self, select: exp.Select, kept: list[AppendView | Relation]) -> None:
         """Of rows that are only ranked, let go of those whose rank can never be good enough again."""
-        qualify = select.args.get("qualify")
-        windows = {window.sql() for window in select.find_all(exp.Window)}
-        if qualify is None or len(kept) != 1 or len(windows) != 1 or not isinstance(kept[0], AppendView):
-            return
-        window = next(select.find_all(exp.Window))
-        for window_ in select.find_all(exp.Window):
-            if isinstance(window_.this, exp.RowNumber):
-                _settle_ties(window_)
-        columns = [node.unnest() for node in window.args.get("partition_by") or ()]
-        order = window.args.get("order")
-        if not isinstance(window.this, _RANKS) or order is None or not all(isinstance(c, exp.Column) for c in columns):
-            return
-        for condition in conjuncts(qualify.this):
-            limit = _at_most(condition)
-            if limit is None or select.args.get("where") is not None:
-                continue
-            top = Top(
-                tuple(column.name for column in columns),
-                store_sql(_unqualified(order)),
-                store_sql(window.this),
-                limit,
-            )
-            self._replace(kept, kept[0], replace(kept[0], top=top))
-            return
+        if len(kept) == 1 and isinstance(kept[0], AppendView):
+            self._replace(kept, kept[0], replace(kept[0], top=best_rows(select)))
 
     def _replace(self, kept: list[AppendView | Relation], old: AppendView, new: AppendView) -> None:
         kept[kept.index(old)] = new
@@ -413,35 +408,3 @@ def _optional(select: exp.Select) -> set[str]:
             found |= before
         before.add(alias)
     return found
-
-
-def _unqualified(node: exp.Expr) -> exp.Expr:
-    copy = node.copy()
-    for column in copy.find_all(exp.Column):
-        column.set("table", None)
-    return copy
-
-
-def _settle_ties(window: exp.Window) -> None:
-    """Let event time decide between rows that the order leaves equal."""
-    order = window.args.get("order")
-    if order is None:
-        return
-    column = next((c for c in window.find_all(exp.Column)), None)
-    if column is not None:
-        by_time = exp.column("__t", table=column.table, quoted=True)
-        order.append("expressions", exp.Ordered(this=by_time))
-
-
-def _at_most(condition: exp.Expr) -> int | None:
-    """`rank <= n` in any of its spellings: n."""
-    match condition:
-        case exp.LTE() | exp.LT() | exp.EQ() if isinstance(condition.this.unnest(), exp.Window):
-            limit, less = condition.expression, isinstance(condition, exp.LT)
-        case exp.GTE() | exp.GT() if isinstance(condition.expression.unnest(), exp.Window):
-            limit, less = condition.this, isinstance(condition, exp.GT)
-        case _:
-            return None
-    if not isinstance(limit, exp.Literal) or not limit.is_int:
-        return None
-    return int(limit.this) - (1 if less else 0)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from millstream.model.time import format_duration
 from millstream.plan.explain_windows import explain_keyed_state, explain_pane, explain_window
-from millstream.plan.nodes import AggregateView, AppendView, QueryView, Stream, Trigger, View, ViewPlan
+from millstream.plan.nodes import AggregateView, AppendView, QueryView, Stream, Top, TopView, Trigger, View, ViewPlan
 from millstream.plan.windows import KeyedWindow
 from millstream.sql.statements import EveryInterval, EveryRows, Rate
 
@@ -69,6 +69,8 @@ def explain_view(view: View, stream: Stream, slack: str | None = None, kernel: S
     lines = [f"{'part' if view.hidden else 'view'} {view.name}"]
     if isinstance(view, AggregateView):
         lines += _explain_aggregate(view, stream)
+    elif isinstance(view, TopView):
+        lines += _explain_top(view)
     else:
         lines += _explain_append(view, stream)
     if view.retain is not None:
@@ -113,12 +115,33 @@ def _explain_append(view: AppendView, stream: Stream) -> list[str]:
         streams = ", ".join(view.horizon.streams)
         bound = f"rows up to {format_duration(view.horizon.keep - 1)} behind the watermark of {streams}"
     elif view.top is not None:
-        bound = f"at most {view.top.count} rows per {', '.join(view.top.partition) or 'the whole stream'}"
+        bound = _best(view.top)
     else:
         bound = "unbounded: every row is kept" if view.retain is None else "bounded by retain"
     if view.hidden:
         return ["  in the store: rows kept for the parts above", f"    state: {bound}"]
     return ["  emits: each row once, in its epoch", "  in the store: append", f"    state: {bound}"]
+
+
+def _explain_top(view: TopView) -> list[str]:
+    top = view.top
+    by = f"PARTITION BY {', '.join(top.partition)} " if top.partition else ""
+    lines = [
+        "  emits: on epoch, what changed",
+        "  in the store, in the epoch's transaction: what came ranked with what is kept of the same keys",
+        f"    rank: {top.rank} OVER ({by}{top.order}), up to {top.count}",
+    ]
+    if view.condition is not None:
+        lines.append(f"    shows rows: {view.condition}")
+    lines.append(f"    outputs: {', '.join(f'{out.sql} AS {out.name}' for out in view.outputs)}")
+    return [*lines, f"    state: {_best(top)}, as the contents of the view"]
+
+
+def _best(top: Top) -> str:
+    keys = ", ".join(top.partition) or "the whole stream"
+    if top.numbers_rows:
+        return f"at most {top.count} rows per {keys}"
+    return f"rows up to rank {top.count} per {keys}, and as many as share a rank"
 
 
 def _bound(view: AggregateView) -> str:

@@ -190,6 +190,14 @@ def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     return [node]
 
 
+def unqualified(node: exp.Expr) -> exp.Expr:
+    """The same expression with plain names for columns."""
+    copy = node.copy()
+    for column in copy.find_all(exp.Column):
+        column.set("table", None)
+    return copy
+
+
 def _where(select: exp.Select) -> exp.Expr | None:
     where = select.args.get("where")
     return where.this if where is not None else None

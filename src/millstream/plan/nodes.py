@@ -176,6 +176,31 @@ class Top:
     rank: str
     count: int
 
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether no two rows of a partition have the same rank."""
+        return self.rank.upper().startswith("ROW_NUMBER(")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopView(AppendView):
+    """Of the rows of a stream, those of each partition up to a rank.
+
+    Spark delivers rows, as for any view of rows; the store keeps those that `top` lets it. Outputs and condition
+    are the store's SQL over their columns and `__rank`.
+    """
+
+    top: Top
+    outputs: tuple[Output, ...]
+    condition: str | None
+    """Which of the kept rows are shown, if not all."""
+    shows_rank: bool
+    """Whether outputs or condition look at the rank."""
+
+    @property
+    def only_grows(self) -> bool:
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class AggregateView:

@@ -21,7 +21,7 @@ from sqlglot.optimizer.qualify import qualify
 from millstream.model.errors import MillstreamError, Position
 from millstream.model.settings import ViewOptions
 from millstream.plan.blocks import BlockPlanner, Source
-from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, Stream, ViewPlan
+from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, Stream, TopView, ViewPlan
 from millstream.plan.planner import plan_rows, plan_view
 from millstream.plan.ranking import merged_ranking
 from millstream.plan.reading import WINDOW_COLUMNS, Typer
@@ -315,10 +315,10 @@ class Decomposition:
         match part:
             case QueryView():
                 return Relation(part.name, part.columns, append_only=part.only_grows)
+            case TopView() | AggregateView():
+                return Relation(part.name, tuple(out.name for out in part.outputs))
             case AppendView():
                 return Relation(part.name, tuple(n for n, _ in part.columns), append_only=part.only_grows)
-            case AggregateView():
-                return Relation(part.name, tuple(out.name for out in part.outputs))
 
     # -- refusals ------------------------------------------------------------------------------
 

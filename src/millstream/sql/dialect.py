@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from sqlglot import exp
+from sqlglot import exp, transforms
 from sqlglot.dialects.spark import Spark
 from sqlglot.generator import Generator
 from sqlglot.generators.spark import SparkGenerator
@@ -31,6 +31,10 @@ class StreamGenerator(SparkGenerator):
         **SparkGenerator.TRANSFORMS,
         WindowFunction: _window_function_sql,
         ProcessingTime: lambda _generator, _node: "PROCTIME()",
+        # As Spark's, but for QUALIFY, which is left as it is: a subquery in its place gives `*` one more column.
+        exp.Select: transforms.preprocess(
+            [transforms.eliminate_distinct_on, transforms.unnest_to_explode, transforms.any_to_exists]
+        ),
     }
 
     def version_sql(self, expression: exp.Version) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, View
+from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, TopView, View
 from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
@@ -10,15 +10,21 @@ from millstream.store.counts import CountAggregate
 from millstream.store.query import QueryMaintainer
 from millstream.store.sessions import SessionAggregate
 from millstream.store.slides import SlideAggregate
+from millstream.store.top import TopRows
 from millstream.store.triggered import TriggeredAggregate
 
 Aggregate = LiveAggregate | TriggeredAggregate | SessionAggregate | SlideAggregate | CountAggregate
-Maintainer = Aggregate | Append
+Maintainer = Aggregate | Append | TopRows
 
 
 def maintainer(view: View) -> Maintainer:
     """Who keeps a part that Spark computes the delta of."""
-    return Append(view) if isinstance(view, AppendView) else _aggregate(view)
+    match view:
+        case TopView():
+            return TopRows(view)
+        case AppendView():
+            return Append(view)
+    return _aggregate(view)
 
 
 def maintainer_of(part: Part) -> Maintainer | QueryMaintainer:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import duckdb
 
 from millstream.plan.identities import add_op, identity
-from millstream.plan.nodes import AggregateView, Part, QueryView
+from millstream.plan.nodes import AggregateView, Part, QueryView, TopView
 from millstream.sql import quote
 from millstream.store.append import Append
 from millstream.store.changelog import (
@@ -90,7 +90,7 @@ class Swapping:
     def _same_rows(self) -> bool:
         """Whether both are kept as bags of the same rows, so that the old bag can become the new one."""
         old, new = self._old, self._new
-        if isinstance(old, AggregateView) or isinstance(new, AggregateView) or type(old) is not type(new):
+        if isinstance(old, AggregateView | TopView) or type(old) is not type(new):
             return False
         bags = internal(self._name, "rows"), internal(self._built, "rows")
         return self._columns(bags[0]) == self._columns(bags[1])

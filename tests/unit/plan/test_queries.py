@@ -6,7 +6,7 @@ import pytest
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError
-from millstream.plan.nodes import AggregateView, AppendView, QueryView, Stream, ViewPlan
+from millstream.plan.nodes import AggregateView, AppendView, Output, QueryView, Stream, Top, TopView, ViewPlan
 from millstream.plan.queries import plan_query
 from millstream.plan.relations import Relation
 from millstream.sql import parse_statement
@@ -152,16 +152,95 @@ def test_a_column_that_a_left_join_ties_twice_is_no_key() -> None:
     assert view.key == ('"a"."auction"',)
 
 
-def test_a_rank_keeps_only_what_can_still_count() -> None:
+def top_of(text: str) -> TopView:
+    (view,) = plan(text).parts
+    assert isinstance(view, TopView)
+    return view
+
+
+def test_the_best_rows_of_a_stream_are_the_view() -> None:
+    view = top_of(
+        "SELECT auction, price FROM (SELECT *, row_number() OVER (PARTITION BY auction ORDER BY price DESC) AS n "
+        "FROM bids WHERE price > 1) WHERE n <= 3"
+    )
+    # Event time settles ties.
+    assert view.top == Top(("auction",), 'ORDER BY "price" DESC, "__t"', "ROW_NUMBER()", 3)
+    assert view.filter == "price > 1"
+    assert [name for name, _ in view.columns] == ["auction", "price"]
+    assert view.outputs == (Output("auction", '"auction"'), Output("price", '"price"'))
+    assert (view.condition, view.shows_rank, view.hidden, view.only_grows) == (None, False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("qualify", "count", "condition", "shows_rank"),
+    [
+        ("{rank} <= 2", 2, None, False),
+        ("2 > {rank}", 1, None, False),
+        ("{rank} = 1", 1, None, False),
+        ("{rank} = 2", 2, '"__rank" = 2', True),
+        ("{rank} <= 3 AND price > 5", 3, '"price" > 5', False),
+        ("{rank} <= 3 AND {rank} > 1", 3, '"__rank" > 1', True),
+    ],
+)
+def test_what_a_rank_leaves_of_its_filter(qualify: str, count: int, condition: str | None, shows_rank: bool) -> None:
+    rank = "dense_rank() OVER (PARTITION BY auction ORDER BY price)"
+    view = top_of(f"SELECT auction FROM bids QUALIFY {qualify.format(rank=rank)}")
+    assert (view.top.count, view.condition, view.shows_rank) == (count, condition, shows_rank)
+    assert [name for name, _ in view.columns] == ["auction", "price"]
+
+
+def test_a_rank_is_shown_as_a_column_is() -> None:
+    view = top_of("SELECT price * 2 AS p, rank() OVER (ORDER BY price) AS r FROM bids QUALIFY r <= 2")
+    assert view.outputs == (Output("p", '"price" * 2'), Output("r", '"__rank"'))
+    assert view.shows_rank
+    assert view.top.partition == ()
+
+
+def test_the_best_rows_are_a_part_of_a_larger_query() -> None:
+    best = "SELECT * FROM bids QUALIFY row_number() OVER (PARTITION BY auction ORDER BY price DESC) = 1"
+    rows, view = plan(f"SELECT auction, sum(price) AS total FROM ({best}) GROUP BY auction").parts
+    assert isinstance(rows, TopView)
+    assert rows.hidden
+    assert isinstance(view, QueryView)
+    assert [(i.relation, i.append_only) for i in view.inputs] == [(rows.name, False)]
+
+
+def test_a_query_that_ranks_its_rows_again_still_bounds_them() -> None:
     rows, view = plan(
-        "SELECT auction, price FROM "
-        "(SELECT *, row_number() OVER (PARTITION BY auction ORDER BY price DESC) AS n FROM bids) WHERE n <= 3"
+        "SELECT DISTINCT auction FROM bids QUALIFY row_number() OVER (PARTITION BY auction ORDER BY price) <= 2"
     ).parts
     assert isinstance(rows, AppendView)
     assert rows.top is not None
-    assert (rows.top.partition, rows.top.count) == (("auction",), 3)
+    assert rows.top.count == 2
     assert isinstance(view, QueryView)
     assert "QUALIFY" in view.sql
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT auction, count(*) AS n FROM bids GROUP BY auction QUALIFY rank() OVER (ORDER BY count(*)) <= 2",
+        "SELECT price FROM bids QUALIFY row_number() OVER (PARTITION BY price % 2 ORDER BY ts) <= 2",
+        "SELECT price FROM bids QUALIFY row_number() OVER (ORDER BY ts) >= 2",
+        "SELECT price FROM bids QUALIFY sum(price) OVER (ORDER BY ts) <= 2",
+        "SELECT ts FROM bids QUALIFY row_number() OVER (ORDER BY ts) < 3 AND price > (SELECT max(total) FROM totals)",
+        "SELECT price, lag(price) OVER (ORDER BY ts) AS was FROM bids QUALIFY row_number() OVER (ORDER BY ts) <= 2",
+    ],
+)
+def test_what_does_not_bound_the_rows_keeps_them_all(query: str) -> None:
+    (rows,) = (part for part in plan(query).parts if isinstance(part, AppendView))
+    assert not isinstance(rows, TopView)
+    assert rows.top is None
+
+
+def test_retain_has_no_meaning_for_the_best_rows() -> None:
+    create = parse_statement(
+        "CREATE MATERIALIZED VIEW v WITH (retain = '1 hour') AS "
+        "SELECT auction FROM bids QUALIFY row_number() OVER (PARTITION BY auction ORDER BY price) = 1"
+    )
+    assert isinstance(create, CreateView)
+    with pytest.raises(MillstreamError, match="retain has no meaning here"):
+        plan_query(create, lambda name: RELATIONS.get(name.lower()), typer)
 
 
 def test_subqueries_and_with_are_hidden_parts_and_equal_ones_are_one() -> None:

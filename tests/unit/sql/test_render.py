@@ -208,3 +208,11 @@ def test_names_are_quoted_where_they_must_be(name: str, written: str) -> None:
 def test_strings_and_types() -> None:
     assert quote_string("it's \\") == "'it\\'s \\\\'"
     assert render_type(pa.struct([("a", pa.int32()), ("b c", pa.string())])) == "STRUCT<a: INT, `b c`: STRING>"
+
+
+def test_qualify_stays_so_that_a_star_keeps_its_columns() -> None:
+    text = render(
+        parse_statement("CREATE VIEW v AS SELECT * FROM t QUALIFY row_number() OVER (PARTITION BY k ORDER BY ts) = 1")
+    )
+    assert "QUALIFY" in text
+    assert text.count("SELECT") == 1

@@ -1,0 +1,164 @@
+"""The best rows of each partition of a stream, by a rank: top-n, first and last per key.
+
+The table `rows` has them once: the columns of the delta, the event time `__t` and, where it is
+shown, the rank `__rank`. What readers see is computed from it. What always holds: no kept row has
+a rank that is too high, and no row that was let go could ever have a better one, since
+rows of a stream only come.
+
+A merge ranks what came together with what was kept of the same partitions, by the columns of the
+partition and the order alone; whole rows are read where they are shown or written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from millstream.plan.identities import add_op
+from millstream.plan.nodes import TopView
+from millstream.sql import quote
+from millstream.store.aggregate import DELTA
+from millstream.store.changelog import ADD, REMOVE, changes_table, create_changelog
+from millstream.store.deltas import begin_changes, has_rows
+from millstream.store.moment import Moment
+from millstream.store.naming import added, internal, listed, public, removed
+
+# What a merge does, a row each: `__rid` of a kept row or `__n` of a new one, and its rank `__now`.
+_MOVES = "temp.__moves"
+_GONE = "temp.__gone"
+
+
+@dataclass(frozen=True, slots=True)
+class TopRows:
+    view: TopView
+
+    @property
+    def _rows(self) -> str:
+        return internal(self.view.name, "rows")
+
+    @property
+    def _columns(self) -> str:
+        """What is kept of a row of the delta."""
+        return listed(("__t", *(name for name, _ in self.view.columns)))
+
+    def create(self, connection: duckdb.DuckDBPyConnection, delta: pa.Schema, epoch: int, now: int) -> None:
+        connection.register(DELTA, delta.empty_table())
+        rank = ", CAST(0 AS BIGINT) AS __rank" if self.view.shows_rank else ""
+        connection.execute(f"CREATE TABLE {self._rows} AS SELECT {self._columns}{rank} FROM {DELTA} LIMIT 0")
+        connection.unregister(DELTA)
+        self.show(connection)
+        if not self.view.hidden:
+            create_changelog(connection, self.view.name, public(self.view.name))
+
+    def show(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Create what readers see."""
+        connection.execute(f"CREATE VIEW {public(self.view.name)} AS {self._shown(self._rows)}")
+
+    def _shown(self, rows: str, *, keyed: bool = False) -> str:
+        """What is seen of rows that have the columns of the table; with their partition, if that is asked for."""
+        view = self.view
+        outputs = [f"{out.sql} AS {quote(out.name)}" for out in view.outputs]
+        if keyed:
+            outputs += [f"{quote(name)} AS __key{index}" for index, name in enumerate(view.top.partition)]
+        where = f" WHERE {view.condition}" if view.condition is not None else ""
+        return f"SELECT {', '.join(outputs)} FROM {rows}{where}"
+
+    # -- the epoch -----------------------------------------------------------------------------
+
+    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
+        if delta is None or not delta.num_rows:
+            if feeds:
+                begin_changes(connection, self.view.name)
+            return
+        connection.register(DELTA, delta.append_column("__n", pa.array(np.arange(delta.num_rows))))
+        loses = self._rank(connection)
+        self._publish(connection, at, loses, feeds)
+        self._keep(connection, loses)
+        connection.unregister(DELTA)
+
+    def _rank(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        """Find the new rows that stay, and the kept ones that go or get another rank; whether there are such."""
+        view, top = self.view, self.view.top
+        same = " AND ".join(f"r.{quote(name)} IS NOT DISTINCT FROM d.{quote(name)}" for name in top.partition)
+        was = "__rank" if view.shows_rank else "NULL"
+        by = f"PARTITION BY {listed(top.partition)} " if top.partition else ""
+        # Of rows that the order leaves equal, the one that was there stays in front.
+        order = f"{top.order}, __was, __rid NULLS LAST" if top.numbers_rows else top.order
+        candidates = (
+            f"SELECT NULL AS __rid, __n, NULL AS __was, {self._columns} FROM {DELTA} UNION ALL "
+            f"SELECT r.rowid, NULL, {was}, {self._columns} FROM {self._rows} r SEMI JOIN {DELTA} d ON {same or 'true'}"
+        )
+        connection.execute(
+            f"CREATE OR REPLACE TEMP TABLE {_MOVES} AS SELECT __rid, __n, __now FROM ("
+            f"SELECT __rid, __n, __was, {top.rank} OVER ({by}{order}) AS __now FROM ({candidates})) "
+            f"WHERE CASE WHEN __rid IS NULL THEN __now <= {top.count} ELSE __now > {top.count} OR __now <> __was END"
+        )
+        counted: list[tuple[int]] = connection.execute(f"SELECT count(__rid) FROM {_MOVES}").fetchall()
+        return counted[0][0] > 0
+
+    def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment, loses: bool, feeds: bool) -> None:
+        """Say what is not seen any more and what is seen from now on."""
+        view = self.view
+        kept = f"FROM {self._rows} r JOIN {_MOVES} m ON r.rowid = m.__rid"
+        come = f"SELECT {self._columns}, __now AS __rank FROM {DELTA} JOIN {_MOVES} USING (__n)"
+        if loses and view.shows_rank:
+            come += f" UNION ALL SELECT {self._columns}, m.__now {kept} WHERE m.__now <= {view.top.count}"
+        gone, come = (self._shown(f"({rows})", keyed=True) for rows in (f"SELECT r.* {kept}", come))
+        relation = f"({come})"
+        if loses or feeds:
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {removed(view.name)} AS {gone}")
+        repeats = loses and self._repeats(connection, relation)
+        if repeats or feeds:
+            relation = added(view.name)
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {relation} AS {come}")
+        if repeats:
+            self._net(connection)
+        if view.hidden:
+            return
+        own = listed(out.name for out in view.outputs)
+        head = f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}"
+        if loses:
+            connection.execute(
+                f"{head}, {REMOVE}, {at.now}, 'retract', 'early', 0, false, {own} FROM {removed(view.name)}"
+            )
+        connection.execute(f"{head}, {ADD}, {at.now}, '{add_op(view)}', 'early', 0, false, {own} FROM {relation}")
+
+    def _repeats(self, connection: duckdb.DuckDBPyConnection, come: str) -> bool:
+        """Whether a row looks like one of the same partition that goes."""
+        names = [quote(out.name) for out in self.view.outputs]
+        names += [f"__key{index}" for index in range(len(self.view.top.partition))]
+        same = " AND ".join(f"c.{name} IS NOT DISTINCT FROM g.{name}" for name in names)
+        return has_rows(connection, f"{come} c SEMI JOIN {removed(self.view.name)} g ON {same}")
+
+    def _net(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """A row that looks like the one it replaces is no change."""
+        come, gone = added(self.view.name), removed(self.view.name)
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {_GONE} AS SELECT * FROM {gone}")
+        for table, more, less in ((gone, gone, come), (come, come, _GONE)):
+            connection.execute(
+                f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {more} EXCEPT ALL SELECT * FROM {less}"
+            )
+        connection.execute(f"DROP TABLE {_GONE}")
+
+    def _keep(self, connection: duckdb.DuckDBPyConnection, loses: bool) -> None:
+        """Bring the table to what the ranks say."""
+        view, count = self.view, self.view.top.count
+        if loses:
+            connection.execute(
+                f"DELETE FROM {self._rows} WHERE rowid IN (SELECT __rid FROM {_MOVES} WHERE __now > {count})"
+            )
+        if loses and view.shows_rank:
+            connection.execute(
+                f"UPDATE {self._rows} AS r SET __rank = m.__now FROM {_MOVES} m "
+                f"WHERE r.rowid = m.__rid AND m.__now <= {count}"
+            )
+        rank = ", __now" if view.shows_rank else ""
+        connection.execute(
+            f"INSERT INTO {self._rows} SELECT {self._columns}{rank} FROM {DELTA} JOIN {_MOVES} USING (__n)"
+        )
+
+    def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
+        return None
