@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 
@@ -32,6 +32,8 @@ class Summary:
     rival: str
     queries: int
     median: float
+    mean: float
+    """The geometric one."""
     worst: float
     worst_query: str
 
@@ -62,7 +64,8 @@ class Grid:
         if not ratios:
             return None
         worst = min(ratios, key=lambda query: ratios[query])
-        return Summary(rival, len(ratios), median(ratios.values()), ratios[worst], worst)
+        values = ratios.values()
+        return Summary(rival, len(ratios), median(values), geometric_mean(values), ratios[worst], worst)
 
     def absences(self) -> list[tuple[str, str, str]]:
         """(contender, query, reason) of everything that has no time."""
@@ -74,5 +77,6 @@ class Grid:
         return {
             "ratios": {rival: self.ratios(rival) for rival in self.rivals},
             "median": {rival: found.median for rival, found in summaries.items() if found},
+            "mean": {rival: found.mean for rival, found in summaries.items() if found},
             "worst": {rival: found.worst for rival, found in summaries.items() if found},
         }

@@ -32,7 +32,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def grid_table(section: Section, grid: Grid) -> TextTable:
-    """Events per second of everyone, then the ratios; the last two rows are their median and the worst."""
+    """Events per second of everyone, then the ratios; the last rows are their median, geometric mean and the worst."""
     names = (grid.ours, *grid.rivals)
     short = [grid.labels[name].replace(", ", " ").replace(":", "") for name in names]
     header = ("query", *(f"{label}, events/s" for label in short), *(f"/ {label}" for label in short[1:]))
@@ -47,6 +47,7 @@ def grid_table(section: Section, grid: Grid) -> TextTable:
     blank = ("",) * len(names)
     summaries = [grid.summary(rival) for rival in grid.rivals]
     rows.append(("median", *blank, *(f"{found.median:.2f}" if found else _NONE for found in summaries)))
+    rows.append(("geometric mean", *blank, *(f"{found.mean:.2f}" if found else _NONE for found in summaries)))
     rows.append(
         ("worst", *blank, *(f"{found.worst:.2f} ({found.worst_query})" if found else _NONE for found in summaries))
     )

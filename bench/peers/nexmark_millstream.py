@@ -1,4 +1,4 @@
-"""Millstream over the CSV files, one file of each stream per epoch: the example's text as a durable view.
+"""Millstream over the CSV files, in epochs of its own choice: the example's text as a durable view.
 
 Measured from CREATE STREAM to the last epoch's commit, in a process that has run the same statements
 over another input. The result is read after the database was closed and opened again, and

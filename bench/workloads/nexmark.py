@@ -14,7 +14,7 @@ from bench.grid import Grid, QueryTimes
 from bench.nexmark.data import prepare
 from bench.nexmark.job import Question, Reply
 from bench.nexmark.truth import QUERIES, Truth
-from bench.outcome import Check, Section
+from bench.outcome import Check, Section, Target
 from bench.plan import Plan
 from bench.resident import Resident
 
@@ -25,6 +25,8 @@ LABELS = {
     "native": "Structured Streaming: RocksDB",
 }
 OURS = "millstream"
+AT_LEAST = {"worst": ("flink_heap", 1.0), "mean": ("flink_heap", 2.0), "median": ("flink_rocksdb", 1.5)}
+"""Of all ratios against a rival."""
 RIVALS = ("flink_heap", "flink_rocksdb", "native")
 
 Replies = dict[tuple[str, str], list[tuple[Reply, int]]]
@@ -53,11 +55,11 @@ def measure(plan: Plan) -> list[Section]:
     rivals = tuple(name for name in RIVALS if name in names)
     section = Section("nexmark", f"Nexmark, {plan.events.events:,} events from CSV")
     section.grid = Grid(plan.events.events, OURS, rivals, LABELS, rows, skipped)
+    section.targets = targets(section.grid)
     plan.say("checking the results of Nexmark")
     section.checks = _checks(plan, queries, names, replies)
     section.notes = {
         "millstream": {query: replies[query, OURS][0][0].notes for query in queries},
-        "epochs": plan.events.files,
         "rows": plan.events.rows(),
         "unchecked": _unchecked(queries, names, replies),
         # The clocks differ: Flink's time is its job's, this one includes its planning and the start of its cluster.
@@ -67,6 +69,17 @@ def measure(plan: Plan) -> list[Section]:
         },
     }
     return [section]
+
+
+def targets(grid: Grid) -> list[Target]:
+    """What is asked of the ratios of all queries; only against rivals that took part."""
+    found = []
+    for what, (rival, bound) in AT_LEAST.items():
+        summary = grid.summary(rival)
+        if summary is not None:
+            label = f"Nexmark, {what} of {summary.queries} queries: times {LABELS[rival]}"
+            found.append(Target(label, ">=", bound, getattr(summary, what), "x"))
+    return found
 
 
 def _contenders(plan: Plan) -> tuple[list[Resident], dict[str, str]]:

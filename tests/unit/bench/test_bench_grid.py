@@ -24,6 +24,7 @@ def test_the_median_and_the_worst_leave_out_what_one_of_both_lacks() -> None:
     summary = grid(*rows, absent).summary("theirs")
     assert summary is not None
     assert (summary.queries, summary.median, summary.worst, summary.worst_query) == (3, 2.0, 0.5, "q1")
+    assert summary.mean == pytest.approx(4 ** (1 / 3))
     assert grid(*rows, absent).absences() == [("theirs", "q9", "cannot express it")]
 
 
