@@ -132,42 +132,64 @@ def _query(by_condition: dict[Condition | None, list[int]], views: Sequence[Nati
     if not first.is_grouped:
         everything = Take(chosen[0][1], 0, tuple(first.schema.names))
         return Query(cast_sql(first, f"({select_sql(first)})"), None, (everything,))
-    keys = {f"__g{place}": first.schema.field(name).type for place, (name, _) in enumerate(first.keys)}
-    partials: dict[tuple[str, str, pa.DataType], str] = {}
-    takes = []
-    for part, index in chosen:
-        view = views[index]
-        columns = list(keys)
+    columns = _Columns(first)
+    takes = tuple(Take(index, part, columns.of(views[index])) for part, index in chosen)
+    conditions = list(by_condition)
+    if len(conditions) == 1:
+        source, where = rows_of(conditions[0])
+        by = columns.grouped()
+        # Without keys a group exists even for no rows, and is none of Spark's.
+        grouped = f"SELECT {columns.computed()} FROM {source}{where}{by or ' HAVING count(*) > 0'}"
+        again = f"SELECT {columns.combined()} FROM {PIECES}{by}"
+        return Query(columns.cast(grouped), columns.cast(again), takes)
+    fragments = (
+        f"SELECT {columns.computed(_SIGNATURE)} FROM {_signed(conditions)} "
+        f"WHERE {_SIGNATURE} <> 0{columns.grouped(_SIGNATURE)}"
+    )
+    parts = f"(SELECT CAST(range AS UTINYINT) AS {_PART}, 1::BIGINT << range AS __bit FROM range({len(conditions)}))"
+    of_parts, by = f"SELECT {columns.combined(_PART)} FROM", columns.grouped(_PART)
+    grouped = f"{of_parts} ({fragments}), {parts} WHERE {_SIGNATURE} & __bit <> 0{by}"
+    again = f"{of_parts} {PIECES}{by}"
+    ordered = f" ORDER BY {_PART}"
+    return Query(columns.cast(grouped, _PART) + ordered, columns.cast(again, _PART) + ordered, takes)
+
+
+class _Columns:
+    """The columns of a shared result: the keys `__g0`…, then every different partial once, `__c0`…"""
+
+    def __init__(self, first: NativeView) -> None:
+        self._keys = {f"__g{place}": sql for place, (_, sql) in enumerate(first.keys)}
+        self._types = {f"__g{place}": first.schema.field(name).type for place, (name, _) in enumerate(first.keys)}
+        self._partials: dict[tuple[str, str, pa.DataType], str] = {}
+
+    def of(self, view: NativeView) -> tuple[str, ...]:
+        """The columns of a view, which from now on are part of the result."""
+        own = []
         for output in view.outputs:
             assert output.combine is not None
             known = (output.sql, output.combine, view.schema.field(output.name).type)
-            columns.append(partials.setdefault(known, f"__c{len(partials)}"))
-        takes.append(Take(index, part, tuple(columns)))
-    listed = [f"{sql} AS __g{place}" for place, (_, sql) in enumerate(first.keys)]
-    listed += [f"{sql} AS {name}" for (sql, _, _), name in partials.items()]
-    combined = [f"{combine.replace('{x}', name)} AS {name}" for (_, combine, _), name in partials.items()]
-    types = keys | {name: type_ for (_, _, type_), name in partials.items()}
-    cast = ", ".join(f"CAST({name} AS {store_type(type_)}) AS {name}" for name, type_ in types.items())
-    if len(by_condition) == 1:
-        source, where = rows_of(first.condition)
-        # Without keys a group exists even for no rows, and is none of Spark's.
-        group = f" GROUP BY {', '.join(keys)}" if keys else " HAVING count(*) > 0"
-        sql = f"SELECT {', '.join(listed)} FROM {source}{where}{group}"
-        again = f" GROUP BY {', '.join(keys)}" if keys else ""
-        combine = f"SELECT {', '.join([*keys, *combined])} FROM {PIECES}{again}"
-        return Query(f"SELECT {cast} FROM ({sql})", f"SELECT {cast} FROM ({combine})", tuple(takes))
-    by = ", ".join([_SIGNATURE, *keys])
-    fragments = (
-        f"SELECT {', '.join([_SIGNATURE, *listed])} FROM {_signed(list(by_condition))} "
-        f"WHERE {_SIGNATURE} <> 0 GROUP BY {by}"
-    )
-    parts = f"(SELECT CAST(range AS UTINYINT) AS {_PART}, 1::BIGINT << range AS __bit FROM range({len(by_condition)}))"
-    by = ", ".join([_PART, *keys])
-    outputs = ", ".join([_PART, *keys, *combined])
-    sql = f"SELECT {outputs} FROM ({fragments}), {parts} WHERE {_SIGNATURE} & __bit <> 0 GROUP BY {by}"
-    combine = f"SELECT {outputs} FROM {PIECES} GROUP BY {by}"
-    sql, combine = (f"SELECT {_PART}, {cast} FROM ({grouped}) ORDER BY {_PART}" for grouped in (sql, combine))
-    return Query(sql, combine, tuple(takes))
+            own.append(self._partials.setdefault(known, f"__c{len(self._partials)}"))
+        return (*self._keys, *own)
+
+    def computed(self, *more: str) -> str:
+        """From rows."""
+        keys = (f"{sql} AS {name}" for name, sql in self._keys.items())
+        return ", ".join([*more, *keys, *(f"{sql} AS {name}" for (sql, _, _), name in self._partials.items())])
+
+    def combined(self, *more: str) -> str:
+        """From what was computed of several groups of rows."""
+        partials = (f"{sql.replace('{x}', name)} AS {name}" for (_, sql, _), name in self._partials.items())
+        return ", ".join([*more, *self._keys, *partials])
+
+    def grouped(self, *more: str) -> str:
+        names = ", ".join([*more, *self._keys])
+        return f" GROUP BY {names}" if names else ""
+
+    def cast(self, source: str, *more: str) -> str:
+        """A query with the types that Spark gives."""
+        types = self._types | {name: type_ for (_, _, type_), name in self._partials.items()}
+        listed = [*more, *(f"CAST({name} AS {store_type(type_)}) AS {name}" for name, type_ in types.items())]
+        return f"SELECT {', '.join(listed)} FROM ({source})"
 
 
 def _signed(conditions: Sequence[Condition | None]) -> str:
