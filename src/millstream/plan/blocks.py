@@ -18,6 +18,7 @@ from millstream.model.settings import ViewOptions
 from millstream.plan.bounds import Clock, Column, time_bounds
 from millstream.plan.maintenance import Block, Choice, conjuncts, identity, optional_side
 from millstream.plan.nodes import VERSIONS, AppendView, Horizon, Input, OuterRows, Part, QueryView, Stream, Top
+from millstream.plan.outer import OuterJoin
 from millstream.plan.reading import WINDOW_COLUMNS
 from millstream.plan.relations import Relation
 from millstream.sql import position_of, quote, store_sql
@@ -109,14 +110,11 @@ class BlockPlanner:
             )
             for source, relation in zip((*sources, *inner), relations, strict=True)
         )
-        outer = clocks.outer(select, aliases) if clocks is not None else ()
-        on = None
+        outer = clocks.outer if clocks is not None else ()
         if outer:
-            (join,) = select.args["joins"]
-            on = store_sql(join.args["on"])
             choice = Choice("delta")
             inputs = tuple(replace(i, optional=None, key=()) for i in inputs)
-            join.set("side", None)
+            _join_all(select)
         self._bound_rank(select, kept)
         keys = tuple(store_sql(key) for key in choice.keys)
         body = select.copy()
@@ -137,7 +135,6 @@ class BlockPlanner:
             streams=clocks.streams if clocks is not None else (),
             time=time,
             aliases=aliases,
-            on=on,
             outer=outer,
         )
 
@@ -294,9 +291,16 @@ class BlockPlanner:
                 size = source.call.size
                 times[source.alias, "window_start"] = Clock(source.alias, behind=size)
                 times[source.alias, "window_end"] = Clock(source.alias, behind=size, ahead=size)
-        conditions = [c for join in select.args.get("joins") or () for c in conjuncts(join.args.get("on"))]
-        if not any(join.side for join in select.args.get("joins") or ()):
-            conditions += conjuncts(select.args["where"].this if select.args.get("where") else None)
+        if any(join.side or join.kind in ("SEMI", "ANTI") for join in select.args["joins"]):
+            outer = OuterJoin(select, tuple(rows), times)
+            if outer.is_bounded():
+                for alias, part in rows.items():
+                    horizon = Horizon(clocks.streams, outer.last(alias) + 1, outer.keep(alias) + 1)
+                    self._replace(kept, part, replace(part, horizon=horizon))
+                clocks.outer = outer.rows()
+            return clocks
+        conditions = [c for join in select.args["joins"] for c in conjuncts(join.args.get("on"))]
+        conditions += conjuncts(select.args["where"].this if select.args.get("where") else None)
         reach = time_bounds(conditions, times)
         lasts = {a: max(0.0, *(reach[a, b] for b in rows if b != a)) for a in rows}
         for alias, part in rows.items():
@@ -304,7 +308,6 @@ class BlockPlanner:
             if isfinite(keep) and isfinite(lasts[alias]):
                 horizon = Horizon(clocks.streams, int(lasts[alias]) + 1, int(keep) + 1)
                 self._replace(kept, part, replace(part, horizon=horizon))
-                clocks.lasts[alias] = int(lasts[alias]) + 1
         return clocks
 
     def _bound_rank(self, select: exp.Select, kept: list[AppendView | Relation]) -> None:
@@ -352,36 +355,22 @@ class Clocks:
     streams: tuple[str, ...]
     aliases: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        self.lasts: dict[str, int] = {}
+    outer: tuple[OuterRows, ...] = ()
+    """Where the join is an outer one that is bounded in time: the rows that lack partners."""
 
     def time(self) -> str:
         """The instant of a joined row: that of its newest part."""
         columns = [f'{quote(alias)}."__t"' for alias in self.aliases]
         return columns[0] if len(columns) == 1 else f"greatest({', '.join(columns)})"
 
-    def outer(self, select: exp.Select, aliases: Sequence[str]) -> tuple[OuterRows, ...]:
-        """The sides of a time-bounded outer join whose rows may stay alone."""
-        joins: list[exp.Join] = select.args.get("joins") or []
-        if len(joins) != 1 or not joins[0].side or joins[0].kind in ("SEMI", "ANTI") or len(self.lasts) != 2:
-            return ()
-        preserved = {"LEFT": [0], "RIGHT": [1], "FULL": [0, 1]}[joins[0].side]
-        return tuple(_alone(select, aliases, side, self.lasts[aliases[side]]) for side in preserved)
 
-
-def _alone(select: exp.Select, aliases: Sequence[str], side: int, after: int) -> OuterRows:
-    other = aliases[1 - side]
-
-    def missing(node: exp.Expr) -> exp.Expr:
-        return exp.Null() if isinstance(node, exp.Column) and node.table.lower() == other else node
-
-    where = select.args.get("where")
-    return OuterRows(
-        side,
-        after,
-        tuple(store_sql(item.unalias().copy().transform(missing)) for item in select.expressions),
-        store_sql(where.this.copy().transform(missing)) if where is not None else None,
-    )
+def _join_all(select: exp.Select) -> None:
+    """Leave of an outer join only the rows in which all inputs are present: of an anti join, none."""
+    for join in select.args["joins"]:
+        if join.kind == "ANTI":
+            select.where(exp.false(), copy=False)
+        join.set("side", None)
+        join.set("kind", None)
 
 
 def source_table(source: Source, call: WindowCall | None) -> exp.Expr:
