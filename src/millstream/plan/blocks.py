@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import ViewOptions
+from millstream.plan.aggregates import aggregate_name
 from millstream.plan.bounds import Clock, Column, time_bounds
 from millstream.plan.maintenance import Block, Choice, conjuncts, identity, optional_side
 from millstream.plan.nodes import VERSIONS, AppendView, Horizon, Input, OuterRows, Part, QueryView, Stream, Top
@@ -64,8 +65,12 @@ class BlockPlanner:
         is_all = query.args.get("distinct") is False
         linear = isinstance(query, exp.Union) and is_all
         lists = [
-            ", ".join(f"{quote(own)} AS {quote(out)}" for own, out in zip(side.columns, columns, strict=True))
-            for side in sides
+            ", ".join(
+                # A column of NULLs has the type of the other side.
+                f"{'NULL' if isinstance(item.unalias(), exp.Null) else quote(own)} AS {quote(out)}"
+                for own, out, item in zip(side.columns, columns, select.selects, strict=True)
+            )
+            for side, select in zip(sides, (query.this, query.expression), strict=True)
         ]
         selects = [f'SELECT {list_} FROM "__in{index}"' for index, list_ in enumerate(lists)]
         sql = f" {word}{' ALL' if is_all else ''} ".join(selects)
@@ -155,15 +160,27 @@ class BlockPlanner:
             **{"identity": (), **rest},  # type: ignore[arg-type]
         )
         if retain is not None and view.method != "delta" and view.method != "union":
-            raise self.error(
-                "BAD_OPTION",
-                "retain has no meaning here: the view is computed from what it reads, as long as that is kept",
-                None,
-                hint="put retain on the views that this one reads",
-            )
+            raise self._cannot_retain(view)
         if self.create.emit.accumulation == "discarding" and not hidden and not self.create.emit.on_watermark:
             raise self.error("EMIT_WITHOUT_GROUPS", "this view has no panes that could be discarded", None)
         return view
+
+    def _cannot_retain(self, view: QueryView) -> MillstreamError:
+        own = {part.name for part in self.parts}
+        read = [input_.relation for input_ in view.inputs if input_.relation not in own]
+        return self.error(
+            "BAD_OPTION",
+            "retain has no meaning for a view that is computed again from what it reads",
+            None,
+            detail="its rows are what the query gives over all that is kept; one that was let go would come back "
+            "with the next change of its key",
+            hint=(
+                f"put retain on what it reads ({', '.join(dict.fromkeys(read))}), if that is a view"
+                if read
+                else "put the part whose rows should end into a view of its own, with retain, and read that"
+            )
+            + "; or keep old rows out with WHERE",
+        )
 
     # -- streams kept as rows ------------------------------------------------------------------
 
@@ -316,6 +333,8 @@ class BlockPlanner:
         windows = {window.sql() for window in select.find_all(exp.Window)}
         if qualify is None or len(kept) != 1 or len(windows) != 1 or not isinstance(kept[0], AppendView):
             return
+        if any(select.args.get(key) for key in ("group", "having", "laterals")) or _has_aggregates(select):
+            return  # what is ranked are not the rows that are kept
         window = next(select.find_all(exp.Window))
         for window_ in select.find_all(exp.Window):
             if isinstance(window_.this, exp.RowNumber):
@@ -341,11 +360,13 @@ class BlockPlanner:
         kept[kept.index(old)] = new
         self.parts[self.parts.index(old)] = new
 
-    def error(self, code: str, message: str, node: exp.Expr | None, *, hint: str | None = None) -> MillstreamError:
+    def error(
+        self, code: str, message: str, node: exp.Expr | None, *, detail: str | None = None, hint: str | None = None
+    ) -> MillstreamError:
         position = self.create.position
         if node is not None and position is not None:
             position = position_of(node, position.text, position.source) or position
-        return MillstreamError(code, message, hint=hint, position=position)
+        return MillstreamError(code, message, detail=detail, hint=hint, position=position)
 
 
 @dataclass
@@ -409,6 +430,11 @@ def _unqualified(node: exp.Expr) -> exp.Expr:
     for column in copy.find_all(exp.Column):
         column.set("table", None)
     return copy
+
+
+def _has_aggregates(select: exp.Select) -> bool:
+    """Whether the rows of a select are aggregated: a window function alone does not do that."""
+    return any(aggregate_name(node) and not isinstance(node.parent, exp.Window) for node in select.walk())
 
 
 def _settle_ties(window: exp.Window) -> None:

@@ -160,10 +160,19 @@ class Decomposition:
             marker: dict.fromkeys(place.columns, "unknown") for marker, place in self._places.items()
         }
         try:
-            return qualify(query, schema=schema, dialect="spark", validate_qualify_columns=True)
+            qualified = qualify(query, schema=schema, dialect="spark", validate_qualify_columns=True)
         except OptimizeError as error:
             message = str(error).split(". Line")[0]
             raise self._error("UNKNOWN_COLUMN", message[:1].lower() + message[1:], self._culprit(message)) from None
+        for star in qualified.find_all(exp.Star):
+            if not isinstance(star.parent, exp.Count):
+                raise self._error(
+                    "NOT_SUPPORTED",
+                    "the fields of a struct are not spelled out in a query over several relations",
+                    star.parent,
+                    hint="name them: info.city, info.n",
+                )
+        return qualified
 
     def _columns_of(self, item: exp.Expr) -> list[str]:
         """The columns of an item of FROM, before the query around it is qualified."""
@@ -204,7 +213,12 @@ class Decomposition:
         match query:
             case exp.Subquery():
                 if any(query.args.get(key) for key in ("order", "limit", "offset", "joins", "pivots")):
-                    raise self._error("NOT_SUPPORTED", "this form of subquery is not supported in a view", query)
+                    raise self._error(
+                        "NOT_SUPPORTED",
+                        "this form of subquery is not supported in a view",
+                        query,
+                        hint="write it as (SELECT … FROM …)",
+                    )
                 return self._query(query.this, name)
             case exp.SetOperation():
                 return self._set_operation(query, name)
@@ -439,9 +453,7 @@ def _output_names(query: exp.Query) -> list[str] | None:
     return [item.alias or item.output_name or item.sql("spark") for item in selects]
 
 
-def _rename(
-    query: exp.Query, names: list[str] | None, error: Callable[[str, str, exp.Expr | None], MillstreamError]
-) -> None:
+def _rename(query: exp.Query, names: list[str] | None, error: Callable[..., MillstreamError]) -> None:
     """Give the columns of a qualified query their names, and check that they differ."""
     select: exp.Expr = query
     while isinstance(select, exp.SetOperation | exp.Subquery):
@@ -461,5 +473,10 @@ def _rename(
     for item in select.expressions:
         name = item.alias_or_name
         if name.lower() in seen:
-            raise error("DUPLICATE_COLUMN", f"the view has two columns called {name!r}", item)
+            raise error(
+                "DUPLICATE_COLUMN",
+                f"the view has two columns called {name!r}",
+                item,
+                hint="name one with AS, leave one out with * EXCEPT (…), or join with USING, which makes them one",
+            )
         seen.add(name.lower())

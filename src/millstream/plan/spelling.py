@@ -153,11 +153,12 @@ def _write_pivots(item: exp.Expr, columns: Columns, refuse: Refuse) -> None:
         item.set(key, None)
     (field,) = pivot.args["fields"]
     write = _unpivoted if pivot.args.get("unpivot") else _pivoted
+    names = columns(item)
     written = exp.Subquery(alias=alias.copy(), **joins)
     item.replace(written)
     if not item.alias:
         item.set("alias", exp.TableAlias(this=exp.to_identifier("__pivoted")))
-    written.set("this", write(item, pivot, field, columns(item), refuse))
+    written.set("this", write(item, pivot, field, names, refuse))
 
 
 def _pivoted(item: exp.Expr, pivot: exp.Pivot, field: exp.In, columns: list[str], refuse: Refuse) -> exp.Query:

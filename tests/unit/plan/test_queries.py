@@ -201,6 +201,38 @@ def test_a_rank_keeps_only_what_can_still_count() -> None:
     assert "QUALIFY" in view.sql
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT auction, count(*) AS n FROM bids GROUP BY auction QUALIFY rank() OVER (ORDER BY count(*)) <= 3",
+        "SELECT auction, p FROM bids LATERAL VIEW explode(array(price)) q AS p "
+        "QUALIFY row_number() OVER (PARTITION BY auction ORDER BY p) <= 3",
+    ],
+)
+def test_ranks_of_other_rows_than_those_of_the_stream_let_none_go(query: str) -> None:
+    first, *_ = plan(query).parts
+    assert isinstance(first, AppendView)
+    assert first.top is None
+
+
+def test_a_column_of_nulls_takes_its_type_from_the_other_side() -> None:
+    view = query_of("SELECT auction, NULL AS total FROM bids UNION ALL SELECT auction, total FROM totals")
+    assert 'NULL AS "total"' in view.sql
+
+
+def test_retain_is_refused_with_what_to_do_instead() -> None:
+    create = parse_statement(
+        "CREATE MATERIALIZED VIEW v WITH (retain = '1 day') AS "
+        "SELECT auction, max(total) AS m FROM totals GROUP BY auction"
+    )
+    assert isinstance(create, CreateView)
+    with pytest.raises(MillstreamError) as refused:
+        plan_query(create, lambda name: RELATIONS.get(name.lower()), typer)
+    assert refused.value.code == "BAD_OPTION"
+    assert refused.value.detail is not None
+    assert "(totals)" in str(refused.value.hint)
+
+
 def test_subqueries_and_with_are_hidden_parts_and_equal_ones_are_one() -> None:
     counts = "SELECT auction, count(*) AS n FROM bids GROUP BY auction"
     names = [part.name for part in plan(
@@ -240,6 +272,8 @@ def test_as_of_reads_the_versions() -> None:
         ("SELECT a.price FROM bids a JOIN totals b ON a.auction = b.auction EMIT ON WATERMARK", "EMIT_NEEDS_WINDOW"),
         ("SELECT b.price FROM bids b JOIN totals FOR SYSTEM_TIME AS OF b.ts AS t ON true", "NOT_VERSIONED"),
         ("SELECT auction FROM bids UNION ALL SELECT auction, total FROM totals", "BAD_SET_OPERATION"),
+        ("SELECT t.auction.* FROM totals t JOIN sellers ON true", "NOT_SUPPORTED"),
+        ("SELECT s.id FROM sellers s JOIN (totals t JOIN bids b USING (auction)) ON s.id = t.total", "NOT_SUPPORTED"),
     ],
 )
 def test_what_cannot_be_is_refused_where_it_stands(query: str, code: str) -> None:
