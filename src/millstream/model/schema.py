@@ -103,6 +103,18 @@ def sql_type(type_: pa.DataType) -> str:
     return spark_type(type_).replace("`", "")
 
 
+def is_storable(type_: pa.DataType) -> bool:
+    """Whether a column can be of the type, or is NULL throughout.
+
+    >>> is_storable(pa.list_(pa.int64())), is_storable(pa.duration("us"))
+    (True, False)
+    """
+    try:
+        return pa.types.is_null(type_) or bool(spark_type(type_))
+    except KeyError:
+        return False
+
+
 def _spell(type_: pa.DataType, names: dict[pa.DataType, str], array: str, map_: str, struct: str, field: str) -> str:
     def spell(inner: pa.DataType) -> str:
         return _spell(inner, names, array, map_, struct, field)

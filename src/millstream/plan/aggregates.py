@@ -144,6 +144,10 @@ def _avg(args: tuple[Argument, ...]) -> Aggregate:
 def _extreme(rule: dict[str, str], function: str) -> Builder:
     def build(args: tuple[Argument, ...]) -> Aggregate:
         arg = args[0]
+        if pa.types.is_struct(arg.type):
+            keyed = f"IF(({arg.sql}) IS NULL, NULL, struct({_order_key(arg.sql, arg.type)} AS o, {arg.sql} AS v))"
+            struct_rule = _MAX_STRUCT if function == "max" else _MIN_STRUCT
+            return Aggregate((_one(f"{function}({keyed}){FILTER}", struct_rule),), "{0}.v")
         nested = pa.types.is_nested(arg.type)
         merge = {**(_MAX_STRUCT if function == "max" else _MIN_STRUCT)} if nested else rule
         cheap = arg.simple and pa.types.is_primitive(arg.type)
@@ -192,13 +196,22 @@ def _distinct(result: str) -> Builder:
     return build
 
 
+def _order_key(sql: str, type_: pa.DataType) -> str:
+    """Spark SQL of what orders values in the store as in Spark, where a NULL in a struct comes first, not last."""
+    if not pa.types.is_struct(type_):
+        return sql
+    fields = [(f"({sql}).`{field.name}`", field.type) for field in type_]
+    keys = (f"{field} IS NOT NULL AS n{i}, {_order_key(field, t)} AS k{i}" for i, (field, t) in enumerate(fields))
+    return f"struct({', '.join(keys)})"
+
+
 def _by(rule: dict[str, str], function: str) -> Builder:
     """min_by and max_by: the extreme of (order, value), so that a tie has one answer."""
     prefer_value = "IS NOT NULL" if function == "max" else "IS NULL"
 
     def build(args: tuple[Argument, ...]) -> Aggregate:
         value, order = args
-        pair = f"struct({order.sql} AS o, ({value.sql}) {prefer_value} AS f, {value.sql} AS v)"
+        pair = f"struct({_order_key(order.sql, order.type)} AS o, ({value.sql}) {prefer_value} AS f, {value.sql} AS v)"
         partial = f"{function}(IF(({order.sql}) IS NULL, NULL, {pair})){FILTER}"
         return Aggregate((_one(partial, rule),), "{0}.v")
 

@@ -28,6 +28,7 @@ from millstream.plan.nodes import (
     Stream,
     TopView,
 )
+from millstream.plan.outer import OuterJoin
 from millstream.plan.ranking import best_rows, top_view
 from millstream.plan.reading import WINDOW_COLUMNS
 from millstream.plan.relations import Relation
@@ -72,8 +73,12 @@ class BlockPlanner:
         is_all = query.args.get("distinct") is False
         linear = isinstance(query, exp.Union) and is_all
         lists = [
-            ", ".join(f"{quote(own)} AS {quote(out)}" for own, out in zip(side.columns, columns, strict=True))
-            for side in sides
+            ", ".join(
+                # A column of NULLs has the type of the other side.
+                f"{'NULL' if isinstance(item.unalias(), exp.Null) else quote(own)} AS {quote(out)}"
+                for own, out, item in zip(side.columns, columns, select.selects, strict=True)
+            )
+            for side, select in zip(sides, (query.this, query.expression), strict=True)
         ]
         selects = [f'SELECT {list_} FROM "__in{index}"' for index, list_ in enumerate(lists)]
         sql = f" {word}{' ALL' if is_all else ''} ".join(selects)
@@ -120,14 +125,11 @@ class BlockPlanner:
             )
             for source, relation in zip((*sources, *inner), relations, strict=True)
         )
-        outer = clocks.outer(select, aliases) if clocks is not None else ()
-        on = None
+        outer = clocks.outer if clocks is not None else ()
         if outer:
-            (join,) = select.args["joins"]
-            on = store_sql(join.args["on"])
             choice = Choice("delta")
             inputs = tuple(replace(i, optional=None, key=()) for i in inputs)
-            join.set("side", None)
+            _join_all(select)
         self._bound_rank(select, kept)
         keys = tuple(store_sql(key) for key in choice.keys)
         body = select.copy()
@@ -148,7 +150,6 @@ class BlockPlanner:
             streams=clocks.streams if clocks is not None else (),
             time=time,
             aliases=aliases,
-            on=on,
             outer=outer,
         )
         rows = kept[0] if kept else None
@@ -175,15 +176,27 @@ class BlockPlanner:
             **{"identity": (), **rest},  # type: ignore[arg-type]
         )
         if retain is not None and view.method != "delta" and view.method != "union":
-            raise self.error(
-                "BAD_OPTION",
-                "retain has no meaning here: the view is computed from what it reads, as long as that is kept",
-                None,
-                hint="put retain on the views that this one reads",
-            )
+            raise self._cannot_retain(view)
         if self.create.emit.accumulation == "discarding" and not hidden and not self.create.emit.on_watermark:
             raise self.error("EMIT_WITHOUT_GROUPS", "this view has no panes that could be discarded", None)
         return view
+
+    def _cannot_retain(self, view: QueryView) -> MillstreamError:
+        own = {part.name for part in self.parts}
+        read = [input_.relation for input_ in view.inputs if input_.relation not in own]
+        return self.error(
+            "BAD_OPTION",
+            "retain has no meaning for a view that is computed again from what it reads",
+            None,
+            detail="its rows are what the query gives over all that is kept; one that was let go would come back "
+            "with the next change of its key",
+            hint=(
+                f"put retain on what it reads ({', '.join(dict.fromkeys(read))}), if that is a view"
+                if read
+                else "put the part whose rows should end into a view of its own, with retain, and read that"
+            )
+            + "; or keep old rows out with WHERE",
+        )
 
     # -- streams kept as rows ------------------------------------------------------------------
 
@@ -311,9 +324,16 @@ class BlockPlanner:
                 size = source.call.size
                 times[source.alias, "window_start"] = Clock(source.alias, behind=size)
                 times[source.alias, "window_end"] = Clock(source.alias, behind=size, ahead=size)
-        conditions = [c for join in select.args.get("joins") or () for c in conjuncts(join.args.get("on"))]
-        if not any(join.side for join in select.args.get("joins") or ()):
-            conditions += conjuncts(select.args["where"].this if select.args.get("where") else None)
+        if any(join.side or join.kind in ("SEMI", "ANTI") for join in select.args["joins"]):
+            outer = OuterJoin(select, tuple(rows), times)
+            if outer.is_bounded():
+                for alias, part in rows.items():
+                    horizon = Horizon(clocks.streams, outer.last(alias) + 1, outer.keep(alias) + 1)
+                    self._replace(kept, part, replace(part, horizon=horizon))
+                clocks.outer = outer.rows()
+            return clocks
+        conditions = [c for join in select.args["joins"] for c in conjuncts(join.args.get("on"))]
+        conditions += conjuncts(select.args["where"].this if select.args.get("where") else None)
         reach = time_bounds(conditions, times)
         lasts = {a: max(0.0, *(reach[a, b] for b in rows if b != a)) for a in rows}
         for alias, part in rows.items():
@@ -321,7 +341,6 @@ class BlockPlanner:
             if isfinite(keep) and isfinite(lasts[alias]):
                 horizon = Horizon(clocks.streams, int(lasts[alias]) + 1, int(keep) + 1)
                 self._replace(kept, part, replace(part, horizon=horizon))
-                clocks.lasts[alias] = int(lasts[alias]) + 1
         return clocks
 
     def _bound_rank(self, select: exp.Select, kept: list[AppendView | Relation]) -> None:
@@ -333,11 +352,13 @@ class BlockPlanner:
         kept[kept.index(old)] = new
         self.parts[self.parts.index(old)] = new
 
-    def error(self, code: str, message: str, node: exp.Expr | None, *, hint: str | None = None) -> MillstreamError:
+    def error(
+        self, code: str, message: str, node: exp.Expr | None, *, detail: str | None = None, hint: str | None = None
+    ) -> MillstreamError:
         position = self.create.position
         if node is not None and position is not None:
             position = position_of(node, position.text, position.source) or position
-        return MillstreamError(code, message, hint=hint, position=position)
+        return MillstreamError(code, message, detail=detail, hint=hint, position=position)
 
 
 @dataclass
@@ -347,36 +368,22 @@ class Clocks:
     streams: tuple[str, ...]
     aliases: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        self.lasts: dict[str, int] = {}
+    outer: tuple[OuterRows, ...] = ()
+    """Where the join is an outer one that is bounded in time: the rows that lack partners."""
 
     def time(self) -> str:
         """The instant of a joined row: that of its newest part."""
         columns = [f'{quote(alias)}."__t"' for alias in self.aliases]
         return columns[0] if len(columns) == 1 else f"greatest({', '.join(columns)})"
 
-    def outer(self, select: exp.Select, aliases: Sequence[str]) -> tuple[OuterRows, ...]:
-        """The sides of a time-bounded outer join whose rows may stay alone."""
-        joins: list[exp.Join] = select.args.get("joins") or []
-        if len(joins) != 1 or not joins[0].side or joins[0].kind in ("SEMI", "ANTI") or len(self.lasts) != 2:
-            return ()
-        preserved = {"LEFT": [0], "RIGHT": [1], "FULL": [0, 1]}[joins[0].side]
-        return tuple(_alone(select, aliases, side, self.lasts[aliases[side]]) for side in preserved)
 
-
-def _alone(select: exp.Select, aliases: Sequence[str], side: int, after: int) -> OuterRows:
-    other = aliases[1 - side]
-
-    def missing(node: exp.Expr) -> exp.Expr:
-        return exp.Null() if isinstance(node, exp.Column) and node.table.lower() == other else node
-
-    where = select.args.get("where")
-    return OuterRows(
-        side,
-        after,
-        tuple(store_sql(item.unalias().copy().transform(missing)) for item in select.expressions),
-        store_sql(where.this.copy().transform(missing)) if where is not None else None,
-    )
+def _join_all(select: exp.Select) -> None:
+    """Leave of an outer join only the rows in which all inputs are present: of an anti join, none."""
+    for join in select.args["joins"]:
+        if join.kind == "ANTI":
+            select.where(exp.false(), copy=False)
+        join.set("side", None)
+        join.set("kind", None)
 
 
 def source_table(source: Source, call: WindowCall | None) -> exp.Expr:

@@ -6,7 +6,18 @@ from collections.abc import Mapping, Sequence
 
 from millstream.model.time import format_duration
 from millstream.plan.explain_windows import explain_keyed_state, explain_pane, explain_window
-from millstream.plan.nodes import AggregateView, AppendView, QueryView, Stream, Top, TopView, Trigger, View, ViewPlan
+from millstream.plan.nodes import (
+    AggregateView,
+    AppendView,
+    OuterRows,
+    QueryView,
+    Stream,
+    Top,
+    TopView,
+    Trigger,
+    View,
+    ViewPlan,
+)
 from millstream.plan.windows import KeyedWindow
 from millstream.sql.statements import EveryInterval, EveryRows, Rate
 
@@ -51,17 +62,30 @@ def _explain_query(view: QueryView) -> list[str]:
     for input_ in view.inputs:
         note = ", only grows" if input_.append_only else ""
         lines.append(f"    reads {input_.relation}{note}")
-    lines.extend(
-        f"    rows of {view.aliases[rows.side]} without a partner appear once the watermark is "
-        f"{format_duration(rows.after - 1)} past them"
-        for rows in view.outer
-    )
+    for rows in view.outer:
+        here, gone = (
+            " and ".join(view.aliases[index] for index in indices)
+            for indices in (rows.present, [missing.input for missing in rows.missing])
+        )
+        lines.append(f"    rows of {here} without {gone} appear once the watermark is {_settled(view, rows)}")
     lines.append(f"    query: {view.sql}")
     if view.retain is not None:
         lines.append(f"    state: its rows for {format_duration(view.retain)}")
     else:
         lines.append("    state: its rows, as the contents of the view; grows with the result")
     return lines
+
+
+def _settled(view: QueryView, rows: OuterRows) -> str:
+    past = [
+        " or ".join(f"{format_duration(after - 1)} past {view.aliases[index]}" for index, after in ways)
+        for ways in rows.settled
+    ]
+    return (
+        " and ".join(past)
+        if len(past) == 1 or all(len(ways) == 1 for ways in rows.settled)
+        else " and ".join(f"({way})" for way in past)
+    )
 
 
 def explain_view(view: View, stream: Stream, slack: str | None = None, kernel: Sequence[str] = ()) -> list[str]:

@@ -279,17 +279,27 @@ class OptionalSide:
 
 
 @dataclass(frozen=True, slots=True)
-class OuterRows:
-    """Rows of one side of a time-bounded outer join that find no partner.
+class Missing:
+    """An input of which a row has no partner: none meets `on`, the store's SQL."""
 
-    They appear once the watermark is `after` past their event time, when no partner can come any
-    more. `outputs` and `condition` are the store's SQL over the columns of input `side` alone.
+    input: int
+    on: str
+
+
+@dataclass(frozen=True, slots=True)
+class OuterRows:
+    """The rows of a time-bounded outer join in which the same inputs are present and the others missing.
+
+    They appear once the watermark has settled them: when no partner can come any more. Outputs and
+    conditions are the store's SQL, in which all columns of missing inputs are NULL.
     """
 
-    side: int
-    after: int
+    present: tuple[int, ...]
+    missing: tuple[Missing, ...]
     outputs: tuple[str, ...]
-    condition: str | None
+    conditions: tuple[str, ...]
+    settled: tuple[tuple[tuple[int, int], ...], ...]
+    """For each input that could match: (input that is present, microseconds after it), the earliest of which counts."""
 
 
 Method = Literal["delta", "union", "keyed", "whole"]
@@ -322,10 +332,9 @@ class QueryView:
     time: str | None = None
     """The store's SQL of a row's instant, in microseconds, where it has one."""
     aliases: tuple[str, ...] = ()
-    """What the inputs are called in `sql` and `on`."""
-    on: str | None = None
-    """The condition that joins the two sides of a time-bounded outer join."""
+    """What the inputs are called in `sql` and `outer`."""
     outer: tuple[OuterRows, ...] = ()
+    """The rows of a time-bounded outer join that `sql`, which has all inputs, does not give."""
     why: str = ""
     """Why this method and not a cheaper one."""
 

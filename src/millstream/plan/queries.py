@@ -26,9 +26,13 @@ from millstream.plan.planner import plan_rows, plan_view
 from millstream.plan.ranking import merged_ranking
 from millstream.plan.reading import WINDOW_COLUMNS, Typer
 from millstream.plan.relations import Relation, Relations
+from millstream.plan.spelling import write_nested_joins, write_out
 from millstream.sql import position_of, read_window_call
 from millstream.sql.statements import DEFAULT_EMIT, CreateView, Emit
 from millstream.sql.windows import WindowCall
+
+_WITH_TABLE = ("joins", "laterals", "pivots")
+"""What the parser puts into the table that it follows."""
 
 # What one select over one stream cannot do by itself, but a query over its kept rows can.
 _NEEDS_ROWS = frozenset({"NOT_SUPPORTED", "UNSUPPORTED_AGGREGATE"})
@@ -83,14 +87,6 @@ class Decomposition:
             raise self._error(
                 "NO_SOURCE", "the query reads from no stream", self.create.query, hint="add FROM <stream>"
             )
-        for join in query.find_all(exp.Join):
-            if join.method == "NATURAL":
-                raise self._error(
-                    "NOT_SUPPORTED",
-                    "NATURAL JOIN in a view would change its meaning with every new column",
-                    join,
-                    hint="name the columns: JOIN … USING (…)",
-                )
         simple = self._only_place(query)
         if simple is not None and simple.relation.stream is not None:
             try:
@@ -98,7 +94,8 @@ class Decomposition:
             except MillstreamError as error:
                 if not simple.can_keep_rows(error):
                     raise
-        query = self._qualify(query)
+        query = self._qualify(write_out(query, self._columns_of, self._error))
+        write_nested_joins(query)
         _rename(query, names, self._error)
         self._query(query, self.create.name)
         self._check_emit()
@@ -132,10 +129,13 @@ class Decomposition:
                     hint="CREATE TABLE … WITH (versioned = 'true')",
                 )
             marker = f"__r{len(self._places)}"
-            self._places[marker] = Place(relation, call, table.copy())
+            written = table.copy()
+            for key in _WITH_TABLE:
+                written.set(key, None)
+            self._places[marker] = Place(relation, call, written)
             alias = (call.alias if call else table.alias) or name
             marked = exp.Table(this=exp.to_identifier(marker), alias=exp.TableAlias(this=exp.to_identifier(alias)))
-            for key in ("joins", "laterals", "pivots"):
+            for key in _WITH_TABLE:
                 if table.args.get(key):
                     marked.set(key, table.args[key])
             if version is not None:
@@ -151,17 +151,49 @@ class Decomposition:
             return None
         source = query.args.get("from_")
         table = source.this if source is not None else None
-        return self._places.get(table.name) if isinstance(table, exp.Table) else None
+        if not isinstance(table, exp.Table) or any(table.args.get(key) for key in _WITH_TABLE):
+            return None
+        return self._places.get(table.name)
 
     def _qualify(self, query: exp.Query) -> exp.Query:
         schema: dict[str, object] = {
             marker: dict.fromkeys(place.columns, "unknown") for marker, place in self._places.items()
         }
         try:
-            return qualify(query, schema=schema, dialect="spark", validate_qualify_columns=True)
+            qualified = qualify(query, schema=schema, dialect="spark", validate_qualify_columns=True)
         except OptimizeError as error:
             message = str(error).split(". Line")[0]
             raise self._error("UNKNOWN_COLUMN", message[:1].lower() + message[1:], self._culprit(message)) from None
+        for star in qualified.find_all(exp.Star):
+            if not isinstance(star.parent, exp.Count):
+                raise self._error(
+                    "NOT_SUPPORTED",
+                    "the fields of a struct are not spelled out in a query over several relations",
+                    star.parent,
+                    hint="name them: info.city, info.n",
+                )
+        return qualified
+
+    def _columns_of(self, item: exp.Expr) -> list[str]:
+        """The columns of an item of FROM, before the query around it is qualified."""
+        if isinstance(item, exp.Table) and item.name in self._places:
+            return list(self._places[item.name].columns)
+        if item.args.get("alias") is not None and item.args["alias"].columns:
+            return [column.name for column in item.args["alias"].columns]
+        plain = item.copy()
+        plain.set("joins", None)
+        select = exp.select("*").from_(plain)
+        around = item.parent
+        while around is not None:
+            # What is defined further out is hidden by what is defined further in.
+            known = {cte.alias.lower() for cte in select.ctes}
+            for cte in around.ctes if isinstance(around, exp.Query) else ():
+                if cte.alias.lower() not in known and cte.find(exp.Table) is not item:
+                    with_ = select.args.get("with_") or exp.With(expressions=[])
+                    select.set("with_", with_)
+                    with_.set("expressions", [cte.copy(), *with_.expressions])
+            around = around.parent
+        return self._qualify(select).named_selects
 
     def _culprit(self, message: str) -> exp.Expr | None:
         words = message.replace('"', "'").split("'")
@@ -181,7 +213,12 @@ class Decomposition:
         match query:
             case exp.Subquery():
                 if any(query.args.get(key) for key in ("order", "limit", "offset", "joins", "pivots")):
-                    raise self._error("NOT_SUPPORTED", "this form of subquery is not supported in a view", query)
+                    raise self._error(
+                        "NOT_SUPPORTED",
+                        "this form of subquery is not supported in a view",
+                        query,
+                        hint="write it as (SELECT … FROM …)",
+                    )
                 return self._query(query.this, name)
             case exp.SetOperation():
                 return self._set_operation(query, name)
@@ -207,14 +244,6 @@ class Decomposition:
         return f"{self.create.name}${self._count}"
 
     def _set_operation(self, query: exp.SetOperation, name: str) -> Relation:
-        order = [key for key in ("order", "limit", "offset") if query.args.get(key)]
-        if order:
-            raise self._error(
-                "NOT_SUPPORTED",
-                "ORDER BY and LIMIT of a set operation are not supported",
-                query,
-                hint="put the set operation into a subquery: SELECT * FROM (… UNION …) ORDER BY … LIMIT …",
-            )
         sides = [self._hidden(query.this), self._hidden(query.expression)]
         columns = [item.alias_or_name for item in query.selects]
         if len(sides[0].columns) != len(sides[1].columns):
@@ -342,11 +371,13 @@ class Decomposition:
     def _source(self) -> str:
         return self.create.position.source if self.create.position else "<sql>"
 
-    def _error(self, code: str, message: str, node: exp.Expr | None, *, hint: str | None = None) -> MillstreamError:
+    def _error(
+        self, code: str, message: str, node: exp.Expr | None, *, detail: str | None = None, hint: str | None = None
+    ) -> MillstreamError:
         position: Position | None = self.create.position
         if node is not None and self._text:
             position = position_of(node, self._text, self._source) or position
-        return MillstreamError(code, message, hint=hint, position=position)
+        return MillstreamError(code, message, detail=detail, hint=hint, position=position)
 
 
 def _without_repeats(parts: list[Part]) -> tuple[Part, ...]:
@@ -380,6 +411,8 @@ def _inner_selects(select: exp.Select) -> Iterator[exp.Expr]:
             if key == "joins":
                 for join in value or ():
                     yield from _outermost(join.args.get("on"))
+                    if isinstance(join.this, exp.Lateral):
+                        yield from _outermost(join.this)
             continue
         for node in value if isinstance(value, list) else [value]:
             yield from _outermost(node)
@@ -420,9 +453,7 @@ def _output_names(query: exp.Query) -> list[str] | None:
     return [item.alias or item.output_name or item.sql("spark") for item in selects]
 
 
-def _rename(
-    query: exp.Query, names: list[str] | None, error: Callable[[str, str, exp.Expr | None], MillstreamError]
-) -> None:
+def _rename(query: exp.Query, names: list[str] | None, error: Callable[..., MillstreamError]) -> None:
     """Give the columns of a qualified query their names, and check that they differ."""
     select: exp.Expr = query
     while isinstance(select, exp.SetOperation | exp.Subquery):
@@ -442,5 +473,10 @@ def _rename(
     for item in select.expressions:
         name = item.alias_or_name
         if name.lower() in seen:
-            raise error("DUPLICATE_COLUMN", f"the view has two columns called {name!r}", item)
+            raise error(
+                "DUPLICATE_COLUMN",
+                f"the view has two columns called {name!r}",
+                item,
+                hint="name one with AS, leave one out with * EXCEPT (…), or join with USING, which makes them one",
+            )
         seen.add(name.lower())

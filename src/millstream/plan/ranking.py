@@ -77,8 +77,10 @@ def best_rows(select: exp.Select) -> Top | None:
     """
     qualify = select.args.get("qualify")
     windows = list(select.find_all(exp.Window))
-    if qualify is None or len({window.sql() for window in windows}) != 1 or _aggregates(select):
-        # What ranks groups needs all their rows.
+    if qualify is None or len({window.sql() for window in windows}) != 1:
+        return None
+    if _aggregates(select) or select.args.get("laterals"):
+        # What ranks groups, or what a row gives several times, needs all rows.
         return None
     for window in windows:
         if isinstance(window.this, exp.RowNumber):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError, Position, did_you_mean
-from millstream.model.schema import Column, check_name, spark_type
+from millstream.model.schema import Column, check_name, is_storable, spark_type, sql_type
 from millstream.plan.aggregates import aggregate_name
 from millstream.plan.nodes import Stream
 from millstream.plan.windows import AnyWindow, CountWindow, SessionWindow, SlideWindow, Window
@@ -120,10 +120,10 @@ class Reading:
             )
         return window
 
-    def _declared(self, name: str, table: exp.Table) -> Column:
+    def _declared(self, name: str, node: exp.Expr) -> Column:
         column = self.stream.schema.find(name)
         if column is None:
-            raise self._unknown_column(name, table)
+            raise self._unknown_column(name, node)
         return column
 
     def _resolve_columns(self, select: exp.Select, known: set[str]) -> None:
@@ -150,14 +150,16 @@ class Reading:
         aliases = {item.alias.lower() for item in select.expressions if isinstance(item, exp.Alias)}
         outputs: Outputs = []
         for item in select.expressions:
-            if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+            if isinstance(item, exp.Column) and isinstance(item.this, exp.Star) and item.table:
+                outputs.extend(self._fields(item))
+            elif isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
                 names = self.stream.schema.names() + (WINDOW_COLUMNS if self.window else ())
                 left_out = self._left_out(item, names)
                 outputs.extend((n, exp.column(n, quoted=True)) for n in names if n.lower() not in left_out)
             elif isinstance(item, exp.Alias):
-                outputs.append((item.alias, item.this))
+                outputs.append((item.alias, self._with_earlier(item.this, outputs)))
             else:
-                outputs.append((item.output_name or item.sql("spark"), item))
+                outputs.append((item.output_name or item.sql("spark"), self._with_earlier(item, outputs)))
         seen: set[str] = set()
         for name, node in outputs:
             if name.lower() in seen:
@@ -177,6 +179,28 @@ class Reading:
         for node in group.expressions if group else ():
             self.check_columns(node, aliases)
         return outputs
+
+    def _fields(self, star: exp.Column) -> Outputs:
+        """The fields of a struct, of which `column.*` selects all."""
+        column = self._declared(star.table, star)
+        if not pa.types.is_struct(column.type):
+            raise self.error("TYPE_MISMATCH", f"{column.name} is {sql_type(column.type)} and has no fields", star)
+        names = [column.type.field(index).name for index in range(column.type.num_fields)]
+        return [(name, exp.column(name, table=column.name, quoted=True)) for name in names]
+
+    def _with_earlier(self, node: exp.Expr, earlier: Outputs) -> exp.Expr:
+        """An item of the select list may use the names of those before it, where the stream has no such column."""
+        values = {name.lower(): value for name, value in earlier}
+        bound = {parameter.name.lower() for lambda_ in node.find_all(exp.Lambda) for parameter in lambda_.expressions}
+
+        def replace(part: exp.Expr) -> exp.Expr:
+            name = part.name.lower()
+            if not isinstance(part, exp.Column) or part.table or name in bound or name not in values:
+                return part
+            is_own = self.stream.schema.find(name) is not None or self.is_window_column(part)
+            return part if is_own else exp.paren(values[name].copy())
+
+        return node.transform(replace)
 
     def _left_out(self, star: exp.Expr, names: Sequence[str]) -> set[str]:
         """The columns that `* EXCEPT (…)` names."""
@@ -227,8 +251,18 @@ class Reading:
     def typed(self, sqls: Sequence[str]) -> list[tuple[str, pa.DataType]]:
         """Expressions with their types; instants leave Spark without a zone."""
         types = self.typer(self.stream, sqls)
+        for sql, type_ in zip(sqls, types, strict=True):
+            if not is_storable(type_):
+                raise self.error(
+                    "TYPE_NOT_SUPPORTED",
+                    f"{sql} is of a type that cannot be stored: {type_}",
+                    self.select,
+                    hint="an interval between two times is a number with datediff or unix_micros",
+                )
         return [
-            (f"CAST({sql} AS {_without_zone(type_)})" if _has_timestamp(type_) else sql, type_)
+            (f"CAST({sql} AS STRING)", pa.string())
+            if pa.types.is_null(type_)
+            else (f"CAST({sql} AS {_without_zone(type_)})" if _has_timestamp(type_) else sql, type_)
             for sql, type_ in zip(sqls, types, strict=True)
         ]
 

@@ -32,6 +32,7 @@ from millstream.sql.statements import Select
 from millstream.sql.syntax import (
     ALLOWED_ARGS,
     EXTRACT_FIELDS,
+    INSTEAD,
     JOIN_WORDS,
     RESERVED_RELATIONS,
     ROW_SOURCES,
@@ -45,6 +46,15 @@ __all__ = ["AGGREGATES", "check_query"]
 
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 _UNQUALIFIED = "a function is called by its bare name, as in lower(x)"
+_INSTEAD = {
+    "window": "windows are table functions: FROM TUMBLE(stream, ts, INTERVAL 10 SECONDS) GROUP BY window_start",
+    "session_window": "windows are table functions: FROM SESSION(stream PARTITION BY key, ts, INTERVAL 10 MINUTES)",
+    "unix_timestamp": "unix_seconds(ts)",
+    "to_unix_timestamp": "unix_seconds(ts)",
+    "timestampdiff": "unix_seconds(b) - unix_seconds(a), or datediff(b, a) in days",
+    "explode_outer": "LATERAL VIEW OUTER explode(…)",
+    "posexplode_outer": "LATERAL VIEW OUTER posexplode(…)",
+}
 _DETERMINISTIC = "a view must give the same answer for the same input; use the event time column instead"
 
 
@@ -137,6 +147,8 @@ class _Check:
                 self.refuse_syntax(node)
             case exp.Exists() if not isinstance(node.this, exp.Query):
                 self.refuse_function(node)
+            case exp.Any() | exp.All() if not isinstance(node.this.unnest(), exp.Query):
+                self.refuse_syntax(node)
             case exp.Lambda() if len(node.expressions) > 1 and not isinstance(node.parent, exp.Reduce):
                 self.refuse_syntax(node)
             case exp.Posexplode() if not isinstance(node.parent, exp.Lateral | exp.Table):
@@ -177,6 +189,7 @@ class _Check:
         written = position.text[position.start : position.end] if position else ""
         name = written if _PLAIN_NAME.fullmatch(written) else node.name or node.key
         known = {*SCALARS, *AGGREGATES, *WINDOWED, *ROW_FUNCTIONS, *self.udfs}
+        hint = hint or _INSTEAD.get(name.lower())
         nearest = get_close_matches(name.lower(), known, n=1, cutoff=0.75)
         raise MillstreamError(
             "FUNCTION_NOT_ALLOWED",
@@ -228,5 +241,6 @@ class _Check:
         raise MillstreamError(
             "SYNTAX_NOT_ALLOWED",
             f"this form of {name} is not part of StreamSQL" + (f": {part.strip('_')}" if part else ""),
+            hint=INSTEAD.get((type(node), part)),
             position=position,
         )

@@ -270,6 +270,29 @@ class StoreGenerator(DuckDBGenerator):
             text,
         )
 
+    # -- relations ---------------------------------------------------------------------------
+
+    def lateral_sql(self, expression: exp.Lateral) -> str:
+        if not expression.args.get("view"):
+            return super().lateral_sql(expression)
+        alias, outer = expression.args.get("alias"), expression.args.get("outer")
+        value = self.sql(expression.this, "this")
+        with_place = isinstance(expression.this, exp.Posexplode)
+        names = [self.sql(column) for column in alias.columns] if alias is not None else []
+        names = names or (["pos", "col"] if with_place else ["col"])
+        name = self.sql(alias, "this") if alias is not None and alias.this else "__lateral"
+        given = f"{name}({', '.join(names)})"
+        if not with_place and not outer and len(names) == 1:
+            return f" CROSS JOIN UNNEST({value}) AS {given}"
+        is_map = len(names) - with_place == 2
+        lists = [f"map_keys({value})", f"map_values({value})"] if is_map else [value]
+        if with_place:
+            lists.insert(0, f"range(len({lists[0]}))")
+        rows = f"SELECT {', '.join(f'unnest({sql}) AS c{i}' for i, sql in enumerate(lists))}"
+        if with_place:
+            rows = f"SELECT * REPLACE (CAST(c0 AS INTEGER) AS c0) FROM ({rows})"
+        return f" {'LEFT' if outer else 'CROSS'} JOIN LATERAL ({rows}) AS {given}{' ON true' if outer else ''}"
+
     # -- arrays and maps -----------------------------------------------------------------------
 
     def generateseries_sql(self, expression: exp.GenerateSeries) -> str:

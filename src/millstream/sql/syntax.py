@@ -27,7 +27,7 @@ STRUCTURE: frozenset[type[exp.Expr]] = frozenset(
         exp.IntDiv, exp.Mod, exp.DPipe, exp.And, exp.Or, exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ,
         exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.Escape,
         exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor, exp.BitwiseLeftShift, exp.BitwiseRightShift,
-        exp.Exists, exp.Bracket, exp.Lambda, exp.PropertyEQ,
+        exp.Exists, exp.Any, exp.All, exp.Bracket, exp.Lambda, exp.PropertyEQ,
         # paths of get_json_object
         exp.JSONPath, exp.JSONPathRoot, exp.JSONPathKey, exp.JSONPathSubscript,
     }
@@ -36,7 +36,7 @@ STRUCTURE: frozenset[type[exp.Expr]] = frozenset(
 _SET_ARGS = frozenset({"with_", "this", "expression", "distinct", "order", "limit", "offset"})
 
 # Arguments beyond these are forms of other dialects (SELECT AS STRUCT, DISTINCT ON, UNION BY NAME …),
-# or not maintainable (recursion), or lost on the way to the store (LATERAL VIEW OUTER).
+# or not maintainable (recursion).
 ALLOWED_ARGS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: frozenset(
         {
@@ -64,7 +64,7 @@ ALLOWED_ARGS: dict[type[exp.Expr], frozenset[str]] = {
     exp.CTE: frozenset({"this", "alias"}),
     exp.Table: frozenset({"this", "db", "catalog", "alias", "version", "pivots", "joins", "laterals"}),
     exp.Join: frozenset({"this", "on", "using", "method", "side", "kind"}),
-    exp.Lateral: frozenset({"this", "view", "alias"}),
+    exp.Lateral: frozenset({"this", "view", "outer", "alias"}),
     exp.Unnest: frozenset({"expressions", "alias"}),
     exp.Values: frozenset({"expressions", "alias"}),
     exp.Distinct: frozenset({"expressions"}),
@@ -72,6 +72,17 @@ ALLOWED_ARGS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Star: frozenset({"except_"}),
     exp.Cast: frozenset({"this", "to"}),
     exp.TryCast: frozenset({"this", "to", "safe", "requires_string"}),
+}
+
+# What to write in place of a form that is refused: by the class of its node, or by class and argument.
+INSTEAD: dict[object, str] = {
+    (exp.With, "recursive"): "recursion may have no end, and an epoch must have one; join the steps one by one",
+    (exp.Union, "by_name"): "name the columns of both sides in the same order",
+    (exp.Table, "sample"): "a view gives the same answer for the same input; filter: id % 10 = 0",
+    (exp.Any, None): "x LIKE 'a%' OR x LIKE 'b%'",
+    (exp.All, None): "x LIKE 'a%' AND x LIKE 'b%'",
+    (exp.Distinct, "on"): "QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1",
+    (exp.Select, "kind"): "named_struct('a', a, 'b', b)",
 }
 
 JOIN_WORDS = frozenset({"INNER", "CROSS", "LEFT", "RIGHT", "FULL", "OUTER", "SEMI", "ANTI", "NATURAL"})

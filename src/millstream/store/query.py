@@ -8,13 +8,13 @@ now, but for rows of bounded joins whose inputs have been let go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 import duckdb
 
 from millstream.plan.identities import add_op
-from millstream.plan.nodes import VERSIONS, Input, OuterRows, QueryView
+from millstream.plan.nodes import VERSIONS, Input, Missing, OuterRows, QueryView
 from millstream.sql import quote
 from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog, derive_changelog, kept_past
 from millstream.store.deltas import has_rows, note_changes, remove_rows
@@ -136,29 +136,41 @@ class QueryMaintainer:
         minus.append(self._sql({**relations, side.to: mine, index: before}))
 
     def _outer(self, rows: OuterRows, at: Moment, changed: Set[str], plus: list[str], minus: list[str]) -> None:
-        """Rows of a bounded outer join that stay alone, once no partner can come any more."""
-        view, other = self.view, 1 - rows.side
-        own, partner = view.inputs[rows.side], view.inputs[other]
-        alias, partner_alias = (quote(view.aliases[i]) for i in (rows.side, other))
+        """Rows of a bounded outer join that lack partners, once no partner can come any more."""
+        view = self.view
+        aliases = [quote(alias) for alias in view.aliases]
+        present = [aliases[index] for index in rows.present]
         outputs = ", ".join(f"{sql} AS {quote(column)}" for sql, column in zip(rows.outputs, view.columns, strict=True))
         if view.time is not None:
-            outputs += f', {alias}."__t" AS "__t"'
-        where = f" AND {rows.condition}" if rows.condition is not None else ""
+            outputs += f", {_call('greatest', [f'{alias}.__t' for alias in present])} AS __t"
+        joined = " CROSS JOIN ".join(f"{_current(view.inputs[index])} AS {aliases[index]}" for index in rows.present)
+        for missing in rows.missing:
+            nothing = f"(SELECT * FROM {_current(view.inputs[missing.input])} LIMIT 0)"
+            joined += f" LEFT JOIN {nothing} AS {aliases[missing.input]} ON true"
+        newest = _call("greatest", [f"{alias}.__epoch" for alias in present])
+        instants = [_call("least", [f"{aliases[i]}.__t + {after}" for i, after in ways]) for ways in rows.settled]
+        settled = _call("greatest", instants)
 
-        def has_partner(relation: str) -> str:
-            return f"EXISTS (SELECT 1 FROM {relation} AS {partner_alias} WHERE {view.on})"
+        def has_partner(missing: Missing, relation: str) -> str:
+            return f"EXISTS (SELECT 1 FROM {relation} AS {aliases[missing.input]} WHERE {missing.on})"
 
-        time = f'{alias}."__t" + {rows.after}'
-        select = f"SELECT {outputs} FROM {_current(own)} AS {alias} WHERE"
-        if at.after > at.before:
-            due = f"{time} <= {at.after} AND {time} > {at.before}"
-            plus.append(f"{select} {due} AND NOT {has_partner(_current(partner))}{where}")
-        if partner.relation in changed:
-            # A partner that came late, but not too late, for rows that were already shown alone.
-            alone = f"NOT {has_partner(_before(partner, at.epoch))}"
-            minus.append(
-                f"{select} {time} <= {at.before} AND {alone} AND {has_partner(added(partner.relation))}{where}"
-            )
+        def select(*conditions: str) -> str:
+            return f"SELECT {outputs} FROM {joined} WHERE {' AND '.join((*rows.conditions, *conditions))}"
+
+        grows = any(view.inputs[index].relation in changed for index in rows.present)
+        if grows or at.after > at.before:
+            due = f"{settled} <= {at.after}"
+            is_new = f"({settled} > {at.before} OR {newest} = {at.epoch})"
+            lacks = (f"NOT {has_partner(m, _current(view.inputs[m.input]))}" for m in rows.missing)
+            plus.append(select(due, is_new, *lacks))
+        come = [m for m in rows.missing if view.inputs[m.input].relation in changed]
+        if come:
+            # A partner that came late, but not too late, for rows that were already shown without it.
+            shown = f"{settled} <= {at.before} AND {newest} < {at.epoch}"
+            before = {m: _before(view.inputs[m.input], at.epoch) for m in come}
+            lacked = (f"NOT {has_partner(m, before.get(m) or _current(view.inputs[m.input]))}" for m in rows.missing)
+            found = " OR ".join(has_partner(m, added(view.inputs[m.input].relation)) for m in come)
+            minus.append(select(shown, *lacked, f"({found})"))
 
     def _again(self, connection: duckdb.DuckDBPyConnection, touched: list[int], *, by_key: bool) -> None:
         """The query again, as a whole or for the keys that changed, against what it gave before."""
@@ -286,6 +298,10 @@ def _before(input_: Input, epoch: int) -> str:
     return (
         f"(SELECT {columns} FROM {now} EXCEPT ALL SELECT {columns} FROM {come} UNION ALL SELECT {columns} FROM {gone})"
     )
+
+
+def _call(function: str, arguments: Sequence[str]) -> str:
+    return arguments[0] if len(arguments) == 1 else f"{function}({', '.join(arguments)})"
 
 
 def _among(relation: str, columns: Iterable[str], keys: str, prefix: str = "__k") -> str:

@@ -10,6 +10,7 @@ import pytest
 from millstream.model.errors import MillstreamError
 from millstream.plan.nodes import AggregateView, AppendView, Stream, View
 from millstream.plan.planner import plan_view
+from millstream.plan.reading import Typer
 from millstream.plan.windows import CountWindow, KeyedWindow, SessionWindow, SlideWindow
 from millstream.sql import parse_statement
 from millstream.sql.statements import CreateStream, CreateView, EveryEpoch
@@ -31,12 +32,12 @@ def typer(stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:
     return [column.type if column else pa.int64() for column in found]
 
 
-def plan(query: str) -> View:
+def plan(query: str, types: Typer = typer) -> View:
     assert isinstance(_STREAM, CreateStream)
     stream = Stream(_STREAM.name, _STREAM.schema, _STREAM.watermark, _STREAM.correction)
     create = parse_statement(f"CREATE MATERIALIZED VIEW v AS {query}")
     assert isinstance(create, CreateView)
-    return plan_view(create, lambda name: stream if name == "bids" else None, typer)
+    return plan_view(create, lambda name: stream if name == "bids" else None, types)
 
 
 def test_rows_without_aggregates_are_appended() -> None:
@@ -45,6 +46,26 @@ def test_rows_without_aggregates_are_appended() -> None:
     assert view.columns == (("auction", "auction"), ("twice", "price * 2"))
     assert view.filter == "price > 1"
     assert view.checks == ("price > 1", "price * 2")
+
+
+def test_an_item_may_use_the_names_before_it() -> None:
+    view = plan("SELECT price + 1 AS more, more * 2 AS twice, transform(array(1), more -> more) AS own FROM bids")
+    assert isinstance(view, AppendView)
+    assert [sql for _, sql in view.columns][:2] == ["price + 1", "(price + 1) * 2"]
+    assert view.columns[2][1].lower().endswith("more -> more)")
+
+
+def test_a_column_without_a_type_is_text_and_an_interval_is_refused() -> None:
+    def types(stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:
+        return [pa.null() if sql == "NULL" else pa.duration("us") for sql in sqls]
+
+    view = plan("SELECT NULL AS nothing FROM bids", types)
+    assert isinstance(view, AppendView)
+    assert view.columns == (("nothing", "CAST(NULL AS STRING)"),)
+    with pytest.raises(MillstreamError) as refused:
+        plan("SELECT ts - seen AS waited FROM bids", types)
+    assert refused.value.code == "TYPE_NOT_SUPPORTED"
+    assert refused.value.hint is not None
 
 
 def test_an_aggregate_is_split_between_spark_and_the_store() -> None:

@@ -140,7 +140,6 @@ SELECT * FROM t PIVOT (reflect('a', 'b') FOR x IN (1))
 SELECT * FROM t |> SELECT reflect('a')
 SELECT exists(array(1), x -> x > 0)
 SELECT transform(array(1), (x, i) -> x + i)
-SELECT x = ANY (SELECT 1) FROM t
 SELECT x::reflect FROM t
 SELECT try_cast(reflect('a', 'b') AS INT)
 SELECT struct(reflect('a', 'b') AS x)
@@ -167,7 +166,6 @@ ATTACH 'x.db' AS y
 INSTALL httpfs
 CALL pragma_version()
 SELECT posexplode(array(1, 2))
-SELECT * FROM t LATERAL VIEW OUTER explode(a) q AS e
 SELECT * FROM ROWS FROM (read_csv('x'))
 SELECT * FROM t ASOF JOIN u ON t.a = u.a
 SELECT CAST(x AS DATE FORMAT 'reflect') FROM t

@@ -187,6 +187,28 @@ def test_sampling_is_for_queries_answered_once() -> None:
     assert refused(text).code == "SYNTAX_NOT_ALLOWED"
 
 
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r) SELECT a FROM r", "join the steps"),
+        ("SELECT a FROM t UNION ALL BY NAME SELECT a FROM u", "same order"),
+        ("SELECT DISTINCT ON (a) a, b FROM t", "row_number()"),
+        ("SELECT a FROM t WHERE b LIKE ANY ('x%', 'y%')", "OR"),
+        ("SELECT a FROM t TABLESAMPLE (10 PERCENT)", "% 10"),
+        ("SELECT window(ts, '10 seconds') AS w FROM t", "TUMBLE"),
+        ("SELECT unix_timestamp(ts) AS s FROM t", "unix_seconds"),
+    ],
+)
+def test_a_refusal_says_what_to_write_instead(text: str, instead: str) -> None:
+    assert instead in (refused(text).hint or "")
+
+
+@pytest.mark.parametrize("word", ["ANY", "SOME", "ALL"])
+def test_a_comparison_with_all_rows_of_a_subquery_is_let_in(word: str) -> None:
+    text = f"SELECT a FROM t WHERE a > {word} (SELECT b FROM u)"
+    check_query(query_of(text), text=text)
+
+
 def test_windows_are_for_views() -> None:
     text = "SELECT * FROM HOP(s, ts, INTERVAL 1 SECOND, INTERVAL 2 SECONDS)"
     assert "computed by views" in (refused(text, continuous=False).hint or "")
