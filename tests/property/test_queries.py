@@ -39,7 +39,7 @@ GROUPS = {
         "left_join": "SELECT a.id, x, y FROM a LEFT JOIN b ON a.id = b.id AND x < y",
         "right_join": "SELECT b.id, x, y FROM a RIGHT JOIN b ON a.id = b.id WHERE y > 3",
         "full_join": "SELECT a.id AS l, b.id AS r, x, y FROM a FULL JOIN b ON a.id = b.id",
-        "three": "SELECT a.id, a.x, b.y, z FROM a LEFT JOIN b ON a.id = b.id LEFT JOIN b c ON a.x = c.y",
+        "three": "SELECT a.id, a.x, b.y, c.y AS z FROM a LEFT JOIN b ON a.id = b.id LEFT JOIN b c ON a.x = c.y",
         "self_join": "SELECT l.id, l.x AS lx, r.x AS rx FROM a l JOIN a r ON l.id = r.id AND l.x < r.x",
         "interval_join": "SELECT a.id, x, y FROM a JOIN b ON a.id = b.id AND b.ts BETWEEN a.ts - INTERVAL 5 SECONDS "
         "AND a.ts + INTERVAL 7 SECONDS WHERE x > 2",
