@@ -257,6 +257,7 @@ class Reading:
                     "TYPE_NOT_SUPPORTED",
                     f"{sql} is of a type that cannot be stored: {type_}",
                     self.select,
+                    detail="a column is of one of the types that CREATE STREAM knows",
                     hint="an interval between two times is a number with datediff or unix_micros",
                 )
         return [

@@ -163,7 +163,12 @@ def _write_pivots(item: exp.Expr, columns: Columns, refuse: Refuse) -> None:
 
 def _pivoted(item: exp.Expr, pivot: exp.Pivot, field: exp.In, columns: list[str], refuse: Refuse) -> exp.Query:
     if not isinstance(field.this, exp.Column) or field.args.get("query"):
-        raise refuse("NOT_SUPPORTED", "PIVOT is FOR one column IN a list of constants", item)
+        raise refuse(
+            "NOT_SUPPORTED",
+            "PIVOT is FOR one column IN a list of constants",
+            item,
+            hint="join several columns to one in a subquery: concat(a, '-', b) AS k",
+        )
     used = {column.name.lower() for node in (field.this, *pivot.expressions) for column in node.find_all(exp.Column)}
     groups = [exp.column(name) for name in columns if name.lower() not in used]
     aggregates = [
@@ -199,7 +204,12 @@ def _unpivoted(item: exp.Expr, pivot: exp.Pivot, field: exp.In, columns: list[st
     values = pivot.expressions
     names = [part.unalias() for part in field.expressions]
     if len(values) != 1 or not all(isinstance(name, exp.Column) for name in names):
-        raise refuse("NOT_SUPPORTED", "UNPIVOT is of one column FOR a list of columns", item)
+        raise refuse(
+            "NOT_SUPPORTED",
+            "UNPIVOT is of one column FOR a list of columns",
+            item,
+            hint="use UNION ALL: a select for each group of columns",
+        )
     taken = {name.name.lower() for name in names}
     rest = [exp.column(name) for name in columns if name.lower() not in taken]
     union: exp.Query | None = None

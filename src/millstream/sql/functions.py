@@ -241,6 +241,7 @@ class _Check:
         raise MillstreamError(
             "SYNTAX_NOT_ALLOWED",
             f"this form of {name} is not part of StreamSQL" + (f": {part.strip('_')}" if part else ""),
+            detail="queries are of forms that mean the same on Spark and in the store, and have an end",
             hint=INSTEAD.get((type(node), part)),
             position=position,
         )
