@@ -117,7 +117,7 @@ class Rows:
             replaced = {tuple(row[k] for k in key) for row in rows}
             kept = [row for row in self.all[name] if tuple(row[k] for k in key) not in replaced]
             self.all[name] = kept + rows
-        for name in COLUMNS.keys() - KEYS.keys():
+        for name in (name for name in COLUMNS if name not in KEYS):
             rows = [self._row(name) for _ in range(self.chance.randrange(2, 9))]
             db.insert(name, rows)
             self.all[name] += rows

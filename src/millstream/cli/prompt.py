@@ -54,7 +54,7 @@ _HELP = r"""Statements end with ';' and may take several lines.
   \s status   \? help   \q leave (or Ctrl-D)"""
 
 _LAST_WORD = re.compile(r"\w*$")
-_INSERT_PATIENCE_SECONDS = 3.0
+_INSERT_PATIENCE_SECONDS = 10.0
 
 
 def run_prompt(data: Path, format: Format) -> None:
