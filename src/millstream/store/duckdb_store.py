@@ -384,15 +384,19 @@ class DuckDBStore:
         """A connection for one reader."""
         return self._connection.cursor()
 
+    @contextmanager
+    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor for a while; store errors come out as ours."""
+        with closing(self.cursor()) as cursor:
+            try:
+                yield cursor
+            except duckdb.Error as error:
+                raise store_error(error) from None
+
     def query(self, sql: str) -> pa.Table:
         """Run SQL that has been checked already."""
-        cursor = self.cursor()
-        try:
+        with self._reading() as cursor:
             return cursor.sql(sql).to_arrow_table()
-        except duckdb.Error as error:
-            raise store_error(error) from None
-        finally:
-            cursor.close()
 
     def columns(self, relation: str) -> pa.Schema:
         """The columns that readers see."""
@@ -411,7 +415,7 @@ class DuckDBStore:
         """
         sql = read_changes_sql(view, self.columns(view).names, since)
         # Both at once, or what is removed between them would be missed.
-        with closing(self.cursor()) as cursor:
+        with self._reading() as cursor:
             cursor.execute("BEGIN")
             cleaned = _one(cursor.execute("SELECT epoch FROM ms.cleaned WHERE view = ?", [view]))
             if cleaned is not None and 0 <= since < cleaned[0]:
