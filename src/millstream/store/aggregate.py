@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
+from millstream.plan.identities import add_op
 from millstream.plan.nodes import AggregateView, prefixed
 from millstream.plan.windows import CountWindow, Window
 from millstream.sql import quote
@@ -204,7 +205,7 @@ class LiveAggregate:
         if view.is_global and not view.hidden:
             connection.execute(
                 f"INSERT INTO {changes_table(view.name)} "
-                f"SELECT {epoch}, {ADD}, {now}, '{self._add_op}', 'early', 0, false, * FROM {public(view.name)}"
+                f"SELECT {epoch}, {ADD}, {now}, '{add_op(view)}', 'early', 0, false, * FROM {public(view.name)}"
             )
             connection.execute(f"UPDATE {sql.table} SET __fired = (SELECT count(*) FROM {public(view.name)})")
 
@@ -214,10 +215,6 @@ class LiveAggregate:
         connection.execute(
             f"CREATE VIEW {public(view.name)} AS SELECT {sql.named_outputs()} FROM {sql.table} WHERE {sql.having()}"
         )
-
-    @property
-    def _add_op(self) -> str:
-        return "insert" if self.view.trigger.accumulation == "retracting" else "upsert"
 
     def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
         if feeds:
@@ -295,7 +292,7 @@ class LiveAggregate:
                 f"{changes.old} FROM __m WHERE {condition} AND {changes.changed}"
             )
         connection.execute(
-            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {ADD}, {at.now}, '{self._add_op}', {tail}, "
+            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {ADD}, {at.now}, '{add_op(view)}', {tail}, "
             f"{changes.new} FROM __m WHERE {changes.shown}"
         )
 
