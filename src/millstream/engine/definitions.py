@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -255,9 +254,9 @@ class Definitions:
         history: dict[str, Progress] = {}
         for part in plan.on_spark:
             stream = self.catalog.stream(part.stream)
-            schemas[part.name] = delta_schema(self.spark(), stream.stream, part)
+            schema = schemas[part.name] = delta_schema(self.spark(), stream.stream, part)
             # Now, while its author waits, rather than in the first epoch.
-            self.forms.form(stream.stream, part, partial(schemas.__getitem__, part.name))
+            self.forms.form(self.spark(), stream.stream, part, schema)
             past = self._history(stream) if backfill else None
             if past is not None:
                 history[part.name] = past

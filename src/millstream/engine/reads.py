@@ -28,7 +28,7 @@ from millstream.plan.nodes import AggregateView, Stream, View
 from millstream.plan.slices import BatchSlice, Slice
 from millstream.sources import Cut, Offsets
 from millstream.sources.options import DAY
-from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta, delta_schema
+from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta
 from millstream.spark.native import NativeEpoch, NativeForms, evaluate_together
 from millstream.spark.relation import Decoder
 from millstream.spark.trials import Trials
@@ -99,14 +99,10 @@ class Reader:
         if self.kernel == "spark":
             return "kernel is set to 'spark'"
         spark = self._spark()
-
-        def form_of(view: View) -> NativeView | NotNativeError:
-            return self.forms.form(stream, view, lambda: delta_schema(spark, stream, view))
-
-        form = form_of(part)
+        form = self.forms.form(spark, stream, part)
         if isinstance(form, NotNativeError):
             return str(form)
-        others = [form_of(view) for view in live if view.name != part.name]
+        others = [self.forms.form(spark, stream, view) for view in live if view.name != part.name]
         return partners(form, [other for other in others if isinstance(other, NativeView)])
 
     @property

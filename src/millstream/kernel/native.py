@@ -9,10 +9,10 @@ the query lets Spark find the rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-import duckdb
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
@@ -27,6 +27,8 @@ from millstream.sql.dialect import StreamSQL
 
 ROWS = "__rows"
 """The relation of a task's rows: the stream's columns, `__p`, `__o`, `__pt` and `__et`."""
+NO_PUSHING = f"LIMIT {2**63 - 1}"
+"""Behind a subquery: across a LIMIT no filter is pushed down, and no expression put in place of its name."""
 
 _PANE = "__pane_of_row"
 # What cannot fail on any row, nor hide that something in it does.
@@ -109,16 +111,14 @@ class NativeView:
     """Of a view of rows: which of them can matter at all."""
 
 
-def native_view(view: View, stream: Stream, schema: pa.Schema, connection: duckdb.DuckDBPyConnection) -> NativeView:
+def native_view(view: View, stream: Stream, schema: pa.Schema) -> NativeView:
     """A view for the kernel; `schema` is that of its delta as Spark has it. Raises `NotNativeError`."""
     if stream.is_ordered:
         raise NotNativeError("the order of rows matters to the stream")
     if isinstance(view.window, CountWindow):
         raise NotNativeError("rows of count windows are numbered by Spark")
     compiler = _Compiler(view, stream)
-    compiled = compiler.grouped(view, schema) if isinstance(view, AggregateView) else compiler.rows(view, schema)
-    _check_binding(compiled, stream, connection)
-    return compiled
+    return compiler.grouped(view, schema) if isinstance(view, AggregateView) else compiler.rows(view, schema)
 
 
 def late_sql(view: View, stream: Stream, before: int) -> str | None:
@@ -327,19 +327,11 @@ def _is_safe_call(node: exp.Expr) -> bool:
 
 
 def select_sql(view: NativeView) -> str:
-    """The delta query of one view."""
+    """The rows of a view of rows."""
     source, where = rows_of(view.condition)
-    keys = [f"{sql} AS {quote(name)}" for name, sql in view.keys]
-    outputs = [f"{output.sql} AS {quote(output.name)}" for output in view.outputs]
-    group = f" GROUP BY {', '.join(str(i + 1) for i in range(len(keys)))}" if keys and view.is_grouped else ""
-    # Without keys a group exists even for no rows, and is none of Spark's.
-    having = " HAVING count(*) > 0" if view.is_grouped and not keys else ""
-    sql = f"SELECT {', '.join([*keys, *outputs])} FROM {source}{where}{group}{having}"
-    if view.top is None:
-        return sql
-    partition = ", ".join(quote(name) for name in view.top.partition)
-    by = f"PARTITION BY {partition} " if partition else ""
-    return f"SELECT * FROM ({sql}) QUALIFY {view.top.rank} OVER ({by}{view.top.order}) <= {view.top.count}"
+    outputs = ", ".join(f"{output.sql} AS {quote(output.name)}" for output in view.outputs)
+    sql = f"SELECT {outputs} FROM {source}{where}"
+    return sql if view.top is None else f"SELECT * FROM ({sql}) QUALIFY {view.top.ranked()} <= {view.top.count}"
 
 
 def count_sql(view: NativeView) -> str:
@@ -354,25 +346,14 @@ def rows_of(condition: Condition | None) -> tuple[str, str]:
         return ROWS, ""
     if not condition.careful:
         return ROWS, f" WHERE {condition.sql}"
-    # Across a LIMIT no filter is pushed down, so that all rows are asked all of it.
-    return f"(SELECT *, ({condition.sql}) AS __keep FROM {ROWS} LIMIT {2**63 - 1})", " WHERE __keep"
+    # All rows are asked all of it.
+    return f"(SELECT *, ({condition.sql}) AS __keep FROM {ROWS} {NO_PUSHING})", " WHERE __keep"
 
 
-def cast_sql(view: NativeView, source: str) -> str:
-    """The outputs of a query in the types of the delta."""
-    columns = (f"CAST({quote(f.name)} AS {store_type(f.type)}) AS {quote(f.name)}" for f in view.schema)
-    return f"SELECT {', '.join(columns)} FROM {source}"
-
-
-def _check_binding(view: NativeView, stream: Stream, connection: duckdb.DuckDBPyConnection) -> None:
-    """Refuse what DuckDB does not understand, before any row is there."""
-    connection.register(ROWS, rows_schema(stream).empty_table())
-    try:
-        connection.sql(cast_sql(view, f"({select_sql(view)})"))
-    except duckdb.Error as error:
-        raise NotNativeError(f"DuckDB: {str(error).splitlines()[0]}") from None
-    finally:
-        connection.unregister(ROWS)
+def cast_sql(source: str, types: Mapping[str, pa.DataType], *more: str) -> str:
+    """Columns of a query in their types, behind more that are as they are."""
+    columns = (f"CAST({quote(name)} AS {store_type(type_)}) AS {quote(name)}" for name, type_ in types.items())
+    return f"SELECT {', '.join([*more, *columns])} FROM ({source})"
 
 
 def rows_schema(stream: Stream) -> pa.Schema:

@@ -13,24 +13,27 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 
+from millstream.kernel.agreement import NotNativeError
 from millstream.kernel.native import (
+    NO_PUSHING,
     ROWS,
     Condition,
     Equality,
     NativeView,
     cast_sql,
     rows_of,
+    rows_schema,
     select_sql,
 )
-from millstream.model.schema import store_type
 from millstream.plan.nodes import Stream
 
 PIECES = "__pieces"
 """The results that several tasks have of a query."""
-_PART, _SIGNATURE, _NO_PUSHING = "__part", "__signature", f"LIMIT {2**63 - 1}"
+_PART, _SIGNATURE = "__part", "__signature"
 # As many filters as a signature has bits, without the one of the sign.
 _BITS = 63
 
@@ -67,7 +70,7 @@ class Query:
             bounds = np.searchsorted(result.column(_PART).to_numpy(), np.arange(_BITS + 1))
         deltas = {}
         for take in self.takes:
-            start, end = bounds[take.part or 0], bounds[(take.part or 0) + 1]
+            start, end = bounds[take.part], bounds[take.part + 1]
             rows = result.slice(start, end - start).select(take.columns)
             schema = views[take.view].schema
             deltas[take.view] = rows.rename_columns(schema.names).cast(schema)
@@ -87,6 +90,18 @@ class Program:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queries", tuple(_queries(self.views)))
+
+
+def check_binding(view: NativeView, stream: Stream, connection: duckdb.DuckDBPyConnection) -> None:
+    """Refuse what DuckDB does not understand, before any row is there."""
+    connection.register(ROWS, rows_schema(stream).empty_table())
+    try:
+        for query in _queries([view]):
+            connection.sql(query.sql)
+    except duckdb.Error as error:
+        raise NotNativeError(f"DuckDB: {str(error).splitlines()[0]}") from None
+    finally:
+        connection.unregister(ROWS)
 
 
 def _queries(views: Sequence[NativeView]) -> list[Query]:
@@ -131,7 +146,8 @@ def _query(by_condition: dict[Condition | None, list[int]], views: Sequence[Nati
     first = views[chosen[0][1]]
     if not first.is_grouped:
         everything = Take(chosen[0][1], 0, tuple(first.schema.names))
-        return Query(cast_sql(first, f"({select_sql(first)})"), None, (everything,))
+        types = {field.name: field.type for field in first.schema}
+        return Query(cast_sql(select_sql(first), types), None, (everything,))
     columns = _Columns(first)
     takes = tuple(Take(index, part, columns.of(views[index])) for part, index in chosen)
     conditions = list(by_condition)
@@ -187,9 +203,7 @@ class _Columns:
 
     def cast(self, source: str, *more: str) -> str:
         """A query with the types that Spark gives."""
-        types = self._types | {name: type_ for (_, _, type_), name in self._partials.items()}
-        listed = [*more, *(f"CAST({name} AS {store_type(type_)}) AS {name}" for name, type_ in types.items())]
-        return f"SELECT {', '.join(listed)} FROM ({source})"
+        return cast_sql(source, self._types | {name: type_ for (_, _, type_), name in self._partials.items()}, *more)
 
 
 def _signed(conditions: Sequence[Condition | None]) -> str:
@@ -207,10 +221,10 @@ def _signed(conditions: Sequence[Condition | None]) -> str:
     source = ROWS
     if together:
         # Once for all constants, and below a LIMIT, so that it is not put in place of every mention.
-        source = f"(SELECT *, {operand} AS __operand FROM {ROWS} {_NO_PUSHING})"
+        source = f"(SELECT *, {operand} AS __operand FROM {ROWS} {NO_PUSHING})"
         cases = " ".join(f"WHEN __operand = {value} THEN {' + '.join(some)}" for value, some in together.items())
         bits.append(f"CASE {cases} ELSE 0 END")
-    return f"(SELECT *, CAST({' + '.join(bits)} AS BIGINT) AS {_SIGNATURE} FROM {source} {_NO_PUSHING})"
+    return f"(SELECT *, CAST({' + '.join(bits)} AS BIGINT) AS {_SIGNATURE} FROM {source} {NO_PUSHING})"
 
 
 def _on(condition: Condition | None, operand: str) -> Equality | None:

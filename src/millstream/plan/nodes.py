@@ -17,6 +17,7 @@ from millstream.model.schema import Schema
 from millstream.plan.aggregates import Accumulator
 from millstream.plan.tables import NO_RULES, TableRules
 from millstream.plan.windows import AnyWindow, Window
+from millstream.sql import quote
 from millstream.sql.statements import (
     Accumulation,
     ClockCorrection,
@@ -180,6 +181,11 @@ class Top:
     def numbers_rows(self) -> bool:
         """Whether no two rows of a partition have the same rank."""
         return self.rank.upper().startswith("ROW_NUMBER(")
+
+    def ranked(self, then: str = "") -> str:
+        """The rank of a row, with more to order rows by that the order leaves equal."""
+        by = f"PARTITION BY {', '.join(map(quote, self.partition))} " if self.partition else ""
+        return f"{self.rank} OVER ({by}{self.order}{then})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

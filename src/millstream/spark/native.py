@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -26,7 +25,7 @@ from millstream.kernel.evaluation import Outcome, evaluate, select
 from millstream.kernel.handover import Parcel, drop, receive
 from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import NativeView, late_sql, native_view
-from millstream.kernel.program import PIECES, Program, Query
+from millstream.kernel.program import PIECES, Program, Query, check_binding
 from millstream.kernel.shares import Share, share_out
 from millstream.plan.nodes import Stream, View
 from millstream.plan.slices import Slice
@@ -50,14 +49,18 @@ class NativeForms:
         self._programs: dict[tuple[object, ...], Program] = {}
         self._broadcasts: dict[Program, Broadcast[Program]] = {}
 
-    def form(self, stream: Stream, view: View, schema: Callable[[], pa.Schema]) -> NativeView | NotNativeError:
-        """A view for the kernel, or why it is left to Spark; `schema` tells that of its delta, when it is not known."""
+    def form(
+        self, spark: SparkSession, stream: Stream, view: View, schema: pa.Schema | None = None
+    ) -> NativeView | NotNativeError:
+        """A view for the kernel, or why it is left to Spark; Spark is asked for the schema of its delta if need be."""
         with self._lock:
             key = (stream, view)
             if key not in self._forms:
-                types = schema()
+                types = schema if schema is not None else delta_schema(spark, stream, view)
                 try:
-                    self._forms[key] = native_view(view, stream, types, self._connection)
+                    form = native_view(view, stream, types)
+                    check_binding(form, stream, self._connection)
+                    self._forms[key] = form
                 except NotNativeError as error:
                     self._forms[key] = error
             return self._forms[key]
@@ -167,9 +170,7 @@ class NativeEpoch:
     def __post_init__(self) -> None:
         self.shares = share_out(self.slice, self.stream.schema.to_arrow(), self.tasks)
         due = [view for view in self.views if self.trials.is_due(view.name)]
-        found = [
-            self.forms.form(self.stream, view, partial(delta_schema, self.spark, self.stream, view)) for view in due
-        ]
+        found = [self.forms.form(self.spark, self.stream, view) for view in due]
         native = tuple(form for form in found if isinstance(form, NativeView))
         if self.views and not native:
             raise RefusedError("there is no view for it")

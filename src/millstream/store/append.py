@@ -98,14 +98,12 @@ class Append:
         if view.horizon is not None and at.after > at.before:
             connection.execute(f"DELETE FROM {self._rows} WHERE __t <= {at.after - view.horizon.keep}")
         if view.top is not None:
-            partition = ", ".join(quote(name) for name in view.top.partition)
-            by = f"PARTITION BY {partition} " if partition else ""
             touched = f"WHERE __epoch = {at.epoch}"
             same = " AND ".join(f"r.{quote(n)} IS NOT DISTINCT FROM t.{quote(n)}" for n in view.top.partition)
             affected = f"{self._rows} r SEMI JOIN (SELECT * FROM {self._rows} {touched}) t ON {same or 'true'}"
             connection.execute(
                 f"DELETE FROM {self._rows} WHERE rowid IN (SELECT __rid FROM (SELECT __rid, "
-                f"{view.top.rank} OVER ({by}{view.top.order}) AS __rank FROM (SELECT r.rowid AS __rid, r.* "
+                f"{view.top.ranked()} AS __rank FROM (SELECT r.rowid AS __rid, r.* "
                 f"FROM {affected})) WHERE __rank > {view.top.count})"
             )
 

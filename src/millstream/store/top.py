@@ -84,16 +84,15 @@ class TopRows:
         view, top = self.view, self.view.top
         same = " AND ".join(f"r.{quote(name)} IS NOT DISTINCT FROM d.{quote(name)}" for name in top.partition)
         was = "__rank" if view.shows_rank else "NULL"
-        by = f"PARTITION BY {listed(top.partition)} " if top.partition else ""
         # Of rows that the order leaves equal, the one that was there stays in front.
-        order = f"{top.order}, __was, __rid NULLS LAST" if top.numbers_rows else top.order
+        ranked = top.ranked(", __was, __rid NULLS LAST" if top.numbers_rows else "")
         candidates = (
             f"SELECT NULL AS __rid, __n, NULL AS __was, {self._columns} FROM {DELTA} UNION ALL "
             f"SELECT r.rowid, NULL, {was}, {self._columns} FROM {self._rows} r SEMI JOIN {DELTA} d ON {same or 'true'}"
         )
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE {_MOVES} AS SELECT __rid, __n, __now FROM ("
-            f"SELECT __rid, __n, __was, {top.rank} OVER ({by}{order}) AS __now FROM ({candidates})) "
+            f"SELECT __rid, __n, __was, {ranked} AS __now FROM ({candidates})) "
             f"WHERE CASE WHEN __rid IS NULL THEN __now <= {top.count} ELSE __now > {top.count} OR __now <> __was END"
         )
         counted: list[tuple[int]] = connection.execute(f"SELECT count(__rid) FROM {_MOVES}").fetchall()
