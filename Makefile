@@ -33,10 +33,10 @@ format: venv ## Format the code and fix what the linter can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: java venv ## Measure against native Structured Streaming and Flink: many minutes
+bench: java venv ## Measure against native Structured Streaming and Flink: an hour or two; writes docs/benchmarks.md
 	$(BIN)/python -m bench $(ARGS)
 
-bench-quick: java venv ## The same on small inputs: figures for orientation only
+bench-quick: java venv ## The same on small inputs: under three minutes, figures for orientation only
 	$(BIN)/python -m bench --quick $(ARGS)
 
 requirements: venv ## Pin the dependencies again after a change of pyproject.toml; ARGS=--upgrade renews all pins

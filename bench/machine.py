@@ -1,4 +1,4 @@
-"""The machine and the versions: what a figure is worthless without."""
+"""The machine, the versions and the tree that is measured: what a figure is worthless without."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ import psutil
 from bench import flink, polars
 from bench.job import CORES, DRIVER_MEMORY
 
+ROOT = Path(__file__).parents[1]
+REPORT = ("docs/benchmarks.md", "docs/benchmarks")
+"""What a run itself changes in the tree."""
+
 
 def describe() -> dict[str, str]:
     return {
@@ -26,8 +30,28 @@ def describe() -> dict[str, str]:
         **{name: version(name) for name in ("pyspark", "duckdb", "pyarrow", "millstream")},
         "flink": flink.ENVIRONMENT.version(),
         "polars": polars.ENVIRONMENT.version(),
-        "load before": f"{os.getloadavg()[0]:.2f}",
     }
+
+
+def load() -> float:
+    """How busy the machine was in the last minute: processes that ran or waited."""
+    return round(os.getloadavg()[0], 2)
+
+
+def tree() -> tuple[str, bool]:
+    """The short hash of the commit, and whether there are changes beside it; those of the report itself are none."""
+    commit = _git("rev-parse", "--short", "HEAD").strip()
+    changes = _git("status", "--porcelain", "--", ".", *(f":!{path}" for path in REPORT))
+    return commit or "unknown", bool(changes)
+
+
+def _git(*arguments: str) -> str:
+    """What git says; nothing if there is no git, or no repository."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout if done.returncode == 0 else ""
 
 
 def _processor() -> str:

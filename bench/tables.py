@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.grid import Grid
-from bench.outcome import Figure, Section
+from bench.grid import Grid, QueryTimes
+from bench.outcome import Figure, Section, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class TextTable:
 
 
 _NONE = "-"
+_SIGNS = {">=": "≥", "<=": "≤"}
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -32,16 +33,13 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def grid_table(section: Section, grid: Grid) -> TextTable:
-    """Events per second of everyone, then the ratios; the last rows are their median, geometric mean and the worst."""
+    """Events per second of everyone, best run and slowest, then the ratios, of the best; last what sums them up."""
     names = (grid.ours, *grid.rivals)
     short = [grid.labels[name].replace(", ", " ").replace(":", "") for name in names]
-    header = ("query", *(f"{label}, events/s" for label in short), *(f"/ {label}" for label in short[1:]))
+    header = ("query", *short, *(f"/ {label}" for label in short[1:]))
     rows = []
     for row in grid.rows:
-        speeds = []
-        for name in names:
-            best = row.best(name)
-            speeds.append(_speed(grid.events / best) if best else ("failed" if _failed(row.absent[name]) else _NONE))
+        speeds = [_speeds(grid, row, name) for name in names]
         ratios = (grid.ratio(row, rival) for rival in grid.rivals)
         rows.append((row.query, *speeds, *(_NONE if ratio is None else f"{ratio:.2f}" for ratio in ratios)))
     blank = ("",) * len(names)
@@ -51,7 +49,16 @@ def grid_table(section: Section, grid: Grid) -> TextTable:
     rows.append(
         ("worst", *blank, *(f"{found.worst:.2f} ({found.worst_query})" if found else _NONE for found in summaries))
     )
-    return TextTable(section.title, header, tuple(rows))
+    title = f"{section.title}: events/s of the best run (of the slowest), and times as fast as others"
+    return TextTable(title, header, tuple(rows))
+
+
+def _speeds(grid: Grid, row: QueryTimes, name: str) -> str:
+    seconds = row.seconds.get(name)
+    if not seconds:
+        return "failed" if row.absent[name].startswith("failed") else _NONE
+    best = _speed(grid.events / min(seconds))
+    return f"{best} ({_speed(grid.events / max(seconds))})" if len(seconds) > 1 else best
 
 
 def absence_lines(grid: Grid) -> list[str]:
@@ -68,7 +75,7 @@ def note_lines(section: Section) -> list[str]:
     return [
         *absent,
         *section.notes.get("unchecked", ()),
-        *(f"EXPLAIN: {line}" for line in section.notes.get("bounds", ())),
+        *(f"what `EXPLAIN` says of its bounds: {line}" for line in section.notes.get("bounds", ())),
     ]
 
 
@@ -83,29 +90,44 @@ def trace_table(section: Section) -> TextTable:
     return TextTable(section.title, header, tuple(rows))
 
 
-def figure_table(sections: Sequence[Section]) -> TextTable:
+def figure_table(section: Section) -> TextTable:
+    """Everyone's best run, all runs in their order, and the peak of the memory over them."""
     rows = []
-    for section in sections:
-        for figure in section.figures:
-            runs = ", ".join(spell(figure, value) for value in figure.runs)
-            best = f"{spell(figure, figure.value)} {figure.unit}"
-            rows.append((section.title, figure.label, best, runs, memory(figure.peak_bytes)))
-    header = ("workload", "contender", "best", "runs", "peak memory")
-    return TextTable("figures, best run", header, tuple(rows), text_columns=2)
+    for figure in section.figures:
+        best = f"{spell(figure, figure.value)} {figure.unit}"
+        runs = ", ".join(spell(figure, value) for value in figure.runs)
+        rows.append((figure.label, best, runs, memory(figure.peak_bytes)))
+    return TextTable(section.title, ("", "best", "all runs", "peak memory"), tuple(rows))
 
 
 def target_table(sections: Sequence[Section]) -> TextTable:
     rows = [
         (
+            section.workload,
             target.what,
-            "met" if target.met else "missed",
-            f"{target.comparison} {target.bound:g} {target.unit}",
-            f"{target.value:.2f} {target.unit}",
+            f"{'aim: ' if target.aim else ''}{_SIGNS[target.comparison]} {target.bound:g} {target.unit}",
+            _NONE
+            if target.value is None
+            else f"{target.value:{'.0f' if target.unit == 'ms' else '.2f'}} {target.unit}",
+            verdict(target),
         )
         for section in sections
         for target in section.targets
     ]
-    return TextTable("targets", ("what", "", "asked", "found"), tuple(rows), text_columns=2)
+    header = ("workload", "what", "target", "found", "")
+    return TextTable("targets", header, tuple(rows), text_columns=2)
+
+
+def verdict(target: Target) -> str:
+    """
+    >>> verdict(Target("", ">=", 2, 1.9, "x")), verdict(Target("", "<=", 100, 130, "ms", aim=True))
+    ('missed', 'aim not reached')
+    """
+    if target.value is None:
+        return "not measured"
+    if target.aim:
+        return "aim reached" if target.met else "aim not reached"
+    return "met" if target.met else "missed"
 
 
 def memory(peak_bytes: int) -> str:
@@ -136,7 +158,3 @@ def _speed(value: float) -> str:
     '54.3 k'
     """
     return f"{value / 1e6:.2f} M" if value >= 100_000 else f"{value / 1e3:.1f} k"
-
-
-def _failed(reason: str) -> bool:
-    return reason.startswith("failed")

@@ -24,7 +24,7 @@ def measure(plan: Plan) -> list[Section]:
         runs.append(run("backfill", Job("backfill", "log", "", "", work="", rows=rows)))
     ratios = [median(done.answer.epochs_ms) / median(done.answer.notes["before_ms"]) for done in runs]
     best = runs[ratios.index(min(ratios))]
-    section = Section("W4", f"a view over {rows:,} retained bids beside live ones", against="before")
+    section = Section("W4", "W4", f"a view over {rows:,} retained bids beside live ones")
     peak = max(done.peak_bytes for done in runs)
     section.figures = [
         _figure("live latency before, median", peak, [median(done.answer.notes["before_ms"]) for done in runs]),

@@ -19,6 +19,7 @@ from bench.runner import Run, run
 from bench.workloads.throughput import compared
 
 AT_LEAST = 0.5
+JUDGED = "groups"
 MANY, FEW = 10_000_000, 10_000
 """Throughput with so many groups, in times of that with so few."""
 
@@ -28,6 +29,8 @@ class Point:
     """One measurement: what it is called and what differs."""
 
     label: str
+    at: float
+    """What is varied, as a number."""
     clicks: Clicks
     settings: tuple[tuple[str, Any], ...]
 
@@ -36,25 +39,27 @@ def points(plan: Plan) -> dict[str, list[Point]]:
     """What is varied, and through which values."""
     some = plan.fewer_clicks
     found = {
-        "groups": [Point(f"{groups:,} groups", plan.clicks, (("groups", groups),)) for groups in plan.groups],
+        "groups": [Point(f"{groups:,} groups", groups, plan.clicks, (("groups", groups),)) for groups in plan.groups],
         "disorder": [
             Point(
                 f"up to {seconds} s behind" if seconds else "in order",
+                seconds,
                 Clicks(some.files, some.rows_per_file, disorder_us=max(1, seconds * 1_000_000)),
                 (("window_seconds", 10), ("slack_seconds", max(1, seconds))),
             )
             for seconds in (0, 1, 10, 60)
         ],
         "log partitions": [
-            Point(f"{count} partitions" if count > 1 else "1 partition", some, (("partitions", count),))
+            Point(f"{count} partitions" if count > 1 else "1 partition", count, some, (("partitions", count),))
             for count in (1, 2, 4, 16)
         ],
         "epoch size": [
-            Point(f"epochs of {rows:,} rows", some, (("partitions", 1), ("epoch_rows", rows)))
+            Point(f"epochs of {rows:,} rows", rows, some, (("partitions", 1), ("epoch_rows", rows)))
             for rows in (10_000, 100_000, 1_000_000)
         ],
         "window size": [
-            Point(f"windows of {seconds:,} s", some, (("window_seconds", seconds),)) for seconds in (1, 10, 60, 600)
+            Point(f"windows of {seconds:,} s", seconds, some, (("window_seconds", seconds),))
+            for seconds in (1, 10, 60, 600)
         ],
     }
     if plan.quick:
@@ -69,19 +74,21 @@ def measure(plan: Plan) -> list[Section]:
 
 def _measure(plan: Plan, what: str, values: list[Point]) -> Section:
     runs: dict[Point, list[Run]] = {}
-    for turn in range(plan.runs):
+    # What has no target is there for its shape, and that one run shows.
+    for turn in range(plan.runs if what == JUDGED else 1):
         for point in values:
             plan.say(f"growth, {what}: {point.label}, run {turn + 1}")
             runs.setdefault(point, []).append(_run(point, verify=turn == 0))
-    section = Section(f"growth {what}", f"growth: {what}, {values[0].clicks.rows:,} clicks", against=f"{FEW:,} groups")
+    section = Section("growth", f"growth {what}", f"{what}, {values[0].clicks.rows:,} clicks")
     speeds: dict[str, float] = {}
     for point, done in runs.items():
         each = tuple(point.clicks.rows / one.answer.seconds for one in done)
         speeds[point.label] = max(each)
         peak = max(one.peak_bytes for one in done)
-        section.figures.append(Figure("millstream", point.label, max(each), "events/s", each, peak_bytes=peak))
-    section.targets = targets(speeds) if what == "groups" else []
-    section.checks = [_check(section.title, point, done) for point, done in runs.items()]
+        figure = Figure("millstream", point.label, max(each), "events/s", each, peak_bytes=peak, at=point.at)
+        section.figures.append(figure)
+    section.targets = targets(speeds) if what == JUDGED else []
+    section.checks = [_check(section.name, point, done) for point, done in runs.items()]
     section.notes = {
         point.label: [
             {"epochs": one.answer.notes["epochs"], "store_bytes": one.answer.notes["store_bytes"]} for one in done
@@ -108,6 +115,6 @@ def targets(speeds: Mapping[str, float]) -> list[Target]:
     return [Target(f"throughput with {many}: times that with {few}", ">=", AT_LEAST, speeds[many] / speeds[few], "x")]
 
 
-def _check(title: str, point: Point, runs: list[Run]) -> Check:
+def _check(name: str, point: Point, runs: list[Run]) -> Check:
     digests = [done.answer.digest for done in runs if done.answer.digest is not None]
-    return compared(f"{title}: {point.label}", runs[0].answer.notes["truth"], digests)
+    return compared(f"{name}: {point.label}", runs[0].answer.notes["truth"], digests)

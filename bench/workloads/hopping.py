@@ -14,4 +14,4 @@ AT_LEAST = {
 
 def measure(plan: Plan) -> list[Section]:
     title = "hopping 10 s by 2 s count"
-    return [race(plan, "W2", title, "hopping", format_, AT_LEAST[format_])[0] for format_ in plan.hopping_formats]
+    return [race(plan, "W2", title, "hopping", format_, AT_LEAST[format_]) for format_ in plan.hopping_formats]

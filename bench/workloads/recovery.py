@@ -23,7 +23,9 @@ def measure(plan: Plan) -> list[Section]:
             # Killed after half of the files: by then there are as many groups as said.
             job = Job("recovery", f"{groups}", path, "", "", rows=groups, slices=clicks.files // 2)
             runs.setdefault(groups, []).append(run("recovery", job))
-    section = Section("recovery", "recovery after a kill: from the start of the process to its first commit")
+    section = Section(
+        "recovery", "recovery", "recovery after a kill: from the start of the process to its first commit"
+    )
     for groups, done in runs.items():
         peak = max(one.peak_bytes for one in done)
         for label, values, reference in (
@@ -31,7 +33,8 @@ def measure(plan: Plan) -> list[Section]:
             ("database open", tuple(one.answer.notes["opened_seconds"] for one in done), True),
         ):
             text = f"{groups:,} groups: {label}"
-            section.figures.append(Figure("millstream", text, min(values), "s", values, reference, peak))
+            figure = Figure("millstream", text, min(values), "s", values, reference, peak, part=label, at=groups)
+            section.figures.append(figure)
     section.checks = [check for groups, done in runs.items() for check in checks(groups, done)]
     section.notes = {
         f"{groups} groups": [{"store_bytes": one.answer.notes["store_bytes"]} for one in done]

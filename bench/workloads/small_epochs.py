@@ -38,7 +38,7 @@ def measure(plan: Plan) -> list[Section]:
     for turn in range(plan.runs):
         for entrant in (OURS, NATIVE):
             runs.setdefault(entrant, []).append(_run(plan, entrant, turn, plan.small, plan.warm_up_epochs))
-    section = Section("W3", f"small epochs of {SMALL_EPOCH_ROWS:,} rows, median")
+    section = Section("W3", "W3", f"small epochs of {SMALL_EPOCH_ROWS:,} rows, median")
     section.figures = [_figure(entrant, done) for entrant, done in runs.items()]
     ratio = _figure(OURS, runs[OURS]).value / _figure(NATIVE, runs[NATIVE]).value
     section.targets = [Target("small epochs: share of native's trigger time", "<=", AT_MOST, ratio, "x")]

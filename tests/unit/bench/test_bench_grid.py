@@ -42,7 +42,13 @@ def test_no_common_query_is_no_summary() -> None:
     ],
 )
 def test_a_trace_is_flat_by_its_last_two_thirds(values: tuple[float, ...], ok: bool) -> None:
-    assert flat("join", Trace("store", "MiB", values)).ok is ok
+    assert flat("join", [Trace("store", "MiB", values)]).met is ok
+
+
+def test_every_run_has_to_be_flat() -> None:
+    level, growing = (Trace("store", "MiB", (1.0, 1.0, last)) for last in (1.0, 1.3))
+    assert flat("join", [level, level]).met
+    assert flat("join", [level, growing]).missed
 
 
 def test_too_few_values_have_no_growth() -> None:

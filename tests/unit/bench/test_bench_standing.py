@@ -105,7 +105,12 @@ def run_of(values: list[float]) -> Run:
 def test_latency_is_judged_at_one_rate_by_the_best_runs() -> None:
     runs = {latency.OURS: [run_of([10.0]), run_of([30.0])], latency.NATIVE: [run_of([100.0])]}
     found = latency.section(10_000, runs)
-    assert [round(target.value, 3) for target in found.targets] == [0.1, 0.1]
+    assert [(target.value, target.unit, target.aim) for target in found.targets] == [
+        (0.1, "x", False),
+        (0.1, "x", False),
+        (10.0, "ms", True),
+        (10.0, "ms", True),
+    ]
     assert all(figure.peak_bytes == 2**30 for figure in found.figures)
     assert found.notes["pace"] == [{"load": 0.1}, {"load": 0.1}]
     rates = {"1000": {"latency_ms": [1.0], "behind_seconds": 0, "pace": {}}}
@@ -114,9 +119,11 @@ def test_latency_is_judged_at_one_rate_by_the_best_runs() -> None:
 
 
 def test_many_queries_are_judged_by_the_time_of_one() -> None:
-    met, missed = standing_queries.targets({1: 2.0, 10: 3.0, 100: 9.0, 1_000: 80.0})
-    assert (met.met, missed.met) == (True, False)
-    assert standing_queries.targets({10: 3.0, 100: 9.0}) == []
+    counts = (1, 10, 100, 1_000)
+    met, missed = standing_queries.targets({1: 2.0, 10: 3.0, 100: 9.0, 1_000: 80.0}, counts)
+    assert (met.met, missed.missed) == (True, True)
+    assert [target.value for target in standing_queries.targets({1: 3.0, 100: 9.0}, counts)] == [3.0, None]
+    assert standing_queries.targets({1: 3.0}, (1, 10)) == []
 
 
 def test_a_wrong_view_is_named() -> None:

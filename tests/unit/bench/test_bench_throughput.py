@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import QUICK, WORKLOADS, arguments, make_plan
+from bench.__main__ import QUICK, arguments, make_plan
+from bench.catalog import WORKLOADS
 from bench.data import Bids, prepare
 from bench.environments import Environment, UnavailableError
 from bench.job import Answer
@@ -60,10 +61,18 @@ def test_who_is_not_installed_is_named_with_the_reason(monkeypatch: pytest.Monke
     assert len(skipped) == 3
 
 
-def test_only_rivals_that_were_measured_are_judged() -> None:
+def test_a_rival_that_was_not_measured_is_judged_by_nobody_and_still_named() -> None:
     speeds = {"millstream": 10.0, "native": 1.0, "flink_heap": 5.0}
-    met, missed = throughput.targets("W1", speeds, tumbling.AT_LEAST["csv"])
-    assert (met.met, met.bound, missed.met, missed.bound) == (True, 5.0, False, 2.5)
+    met, missed, unknown = throughput.targets("from CSV", speeds, tumbling.AT_LEAST["csv"])
+    assert (met.met, met.bound, missed.missed, missed.bound) == (True, 5.0, True, 2.5)
+    assert (unknown.value, unknown.met, unknown.missed) == (None, False, False)
+
+
+def test_epochs_of_its_own_choice_are_what_is_judged_where_there_are_any() -> None:
+    speeds = {"millstream": 4.0, "millstream_own": 6.0, "native": 2.0}
+    (target,) = throughput.targets("from CSV", speeds, {"native": 2.0})
+    assert target.value == 3.0
+    assert "epochs of its own choice" in target.what
 
 
 def test_every_target_is_against_somebody() -> None:
