@@ -60,6 +60,16 @@ class Target:
         return self.value is not None and not self.met and not self.aim
 
 
+def times(label: str) -> str:
+    """How a ratio to a contender is called, by its label.
+
+    >>> times("Flink: heap state"), times("one-shot DuckDB")
+    ('times Flink (heap state)', 'times one-shot DuckDB')
+    """
+    name, _, how = label.partition(": ")
+    return f"times {name} ({how})" if how else f"times {name}"
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """Whether a result is right: the same digest as the one-shot query, and nothing lost."""

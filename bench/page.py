@@ -107,9 +107,13 @@ def _targets(sections: Sequence[Section]) -> list[str]:
     else:
         said = f"All {len(judged)} targets met."
     if len(judged) < len(targets):
-        said += f" {len(targets) - len(judged)} could not be judged: a rival did not take part."
+        said += f" {len(targets) - len(judged)} could not be judged: a rival did not take part, or failed."
     if absent:
         said += f" Not measured: {', '.join(absent)}."
+    wrong = sum(not check.ok for section in sections for check in section.checks)
+    if wrong:
+        verb = "is" if wrong == 1 else "are"
+        said += f" **{wrong} of the results {verb} wrong**, see [below](#whether-results-were-right)."
     table = target_table(sections)
     return [said, table.markdown().replace("| missed |", "| **missed** |")] if table.rows else [said]
 

@@ -14,7 +14,7 @@ from bench.grid import Grid, QueryTimes
 from bench.nexmark.data import prepare
 from bench.nexmark.job import Question, Reply
 from bench.nexmark.truth import QUERIES, Truth
-from bench.outcome import Check, Section, Target
+from bench.outcome import Check, Section, Target, times
 from bench.plan import Plan
 from bench.resident import Resident
 
@@ -77,7 +77,7 @@ def targets(grid: Grid) -> list[Target]:
     found = []
     for what, (rival, bound) in AT_LEAST.items():
         summary = grid.summary(rival)
-        label = f"{SPELT[what]} of {summary.queries if summary else 'all'} queries: times {LABELS[rival]}"
+        label = f"{SPELT[what]} of {summary.queries if summary else 'all'} queries: {times(LABELS[rival])}"
         found.append(Target(label, ">=", bound, getattr(summary, what) if summary else None, "x"))
     return found
 

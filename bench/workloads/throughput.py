@@ -15,7 +15,7 @@ from bench import flink, polars
 from bench.data import prepare
 from bench.environments import Environment, UnavailableError
 from bench.job import Job
-from bench.outcome import Check, Figure, Section, Target
+from bench.outcome import Check, Figure, Section, Target, times
 from bench.peers.duckdb_once import expected
 from bench.plan import Plan
 from bench.runner import Run, RunFailedError, run
@@ -142,7 +142,7 @@ def targets(where: str, speeds: Mapping[str, float], at_least: Mapping[str, floa
     epochs = EPOCHS[ours]
     return [
         Target(
-            f"{where}, {epochs}: times {LABELS[rival]}",
+            f"{where}, {epochs}: {times(LABELS[rival])}",
             ">=",
             bound,
             speeds[ours] / speeds[rival] if rival in speeds else None,

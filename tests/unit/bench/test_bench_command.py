@@ -15,7 +15,7 @@ from bench.job import Answer, Job
 from bench.outcome import Section, Target
 from bench.plan import Plan
 from bench.runner import Run, RunFailedError
-from bench.workloads import growth, latency, small_epochs, standing_queries, throughput, tumbling
+from bench.workloads import growth, latency, small_epochs, standing_queries, state, throughput, tumbling
 
 
 @pytest.fixture
@@ -204,3 +204,17 @@ def test_standing_queries_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     both = [(f"queries_{name}", count) for count in ("1", "10", "100") for name in ("millstream", "native")]
     first = [*both, ("queries_millstream", "1000")]
     assert asked == [*first, *(one for one in first if one != ("queries_native", "100"))]
+
+
+@pytest.mark.parametrize(("wrong", "ok"), [(0, True), (1, False)])
+def test_every_run_of_state_is_judged(monkeypatch: pytest.MonkeyPatch, wrong: int, ok: bool) -> None:
+    sizes = [2**20, 2**20, 2 * 2**20]
+    traces = {"memory_bytes": sizes, "store_bytes": [1, 1, 1], "written_bytes": [1, 1, 1]}
+    notes = {**traces, "rows_wrong": wrong, "rows_compared": 5, "bounds": ["none"], "rows_at_end": 1}
+    asked = record(monkeypatch, state, Answer(0, 1, 1, notes=notes))
+    join, sessions = state.measure(plan("--runs", "2"))
+    assert len(asked) == 4
+    assert [target.missed for target in join.targets] == [True, False, False]
+    assert [check.ok for check in join.checks] == [ok, ok]
+    assert len(sessions.figures[0].runs) == 2
+    assert len(sessions.traces) == 3

@@ -89,6 +89,8 @@ def test_missed_targets_are_said_first_and_plainly() -> None:
     assert "| W1 | from csv: times native | ≥ 2 x | 1.90 x | **missed** |" in text
     assert "| W1 | from parquet: times native | ≥ 2 x | 2.50 x | met |" in text
     assert "1 could not be judged" in text
+    assert "**1 of the results is wrong**, see [below](#whether-results-were-right)." in text
+    assert "\n### Whether results were right\n" in text
     assert "| nexmark | the worst: times Flink | ≥ 1 x | - | not measured |" in text
     assert "| latency | p50 | aim: ≤ 100 ms | 250 ms | aim not reached |" in text
 

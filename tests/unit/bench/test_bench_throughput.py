@@ -66,6 +66,7 @@ def test_a_rival_that_was_not_measured_is_judged_by_nobody_and_still_named() -> 
     met, missed, unknown = throughput.targets("from CSV", speeds, tumbling.AT_LEAST["csv"])
     assert (met.met, met.bound, missed.missed, missed.bound) == (True, 5.0, True, 2.5)
     assert (unknown.value, unknown.met, unknown.missed) == (None, False, False)
+    assert unknown.what == "from CSV, an epoch a file: times Flink (RocksDB, 5 s checkpoints)"
 
 
 def test_epochs_of_its_own_choice_are_what_is_judged_where_there_are_any() -> None:
