@@ -62,7 +62,7 @@ def make_plan(options: argparse.Namespace, say: Callable[[str], None]) -> Plan:
     quick, asked = options.quick, options.rows
     files = 2 if quick else 10
     rows = asked or files * (100_000 if quick else 1_000_000)
-    query_rows = asked or (200_000 if quick else 2_000_000)
+    query_rows = asked or (100_000 if quick else 2_000_000)
     click_rows = asked or (400_000 if quick else 20_000_000)
     return Plan(
         quick=quick,
