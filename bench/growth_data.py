@@ -1,8 +1,9 @@
-"""The input of `growth` and `recovery`: clicks on ids that come back as late as possible.
+"""The input of `growth` and `recovery`: clicks on ids that come back as late as possible, or on few ids at a time.
 
 The n-th click is on `n * STRIDE % IDS`, and so every id comes once before any comes again: of `id % groups` there are
 exactly as many groups as said (or as many as there are clicks), and an epoch that is smaller than the number of
-groups touches as many groups as it has rows. That is the worst case for whatever keeps groups.
+groups touches as many groups as it has rows. That is the worst case for whatever keeps groups. If `hot` is given, the
+clicks of a file are on so many ids alone, which are others in the next file.
 What always holds: the same `Clicks` are the same rows; no click is `disorder_us` or more behind the newest one.
 """
 
@@ -14,6 +15,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +41,7 @@ class Clicks:
     rows_per_file: int
     disorder_us: int = 1
     first: int = 0
+    hot: int | None = None
 
     @property
     def rows(self) -> int:
@@ -46,18 +49,31 @@ class Clicks:
 
     @property
     def path(self) -> Path:
-        return ROOT / f"clicks-{self.files}x{self.rows_per_file}-from{self.first}-disorder{self.disorder_us}"
+        hot = f"-hot{self.hot}" if self.hot is not None else ""
+        return ROOT / f"clicks-{self.files}x{self.rows_per_file}-from{self.first}-disorder{self.disorder_us}{hot}"
 
     def tables(self) -> Iterator[pa.Table]:
         """The content of the files, one by one."""
         for index in range(self.files):
-            yield generate(self.first + index * self.rows_per_file, self.rows_per_file, self.disorder_us)
+            first = self.first + index * self.rows_per_file
+            ids = None if self.hot is None else hot_ids(index, self.rows_per_file, self.hot)
+            yield generate(first, self.rows_per_file, self.disorder_us, ids)
 
 
-def generate(first: int, rows: int, disorder_us: int = 1) -> pa.Table:
+Ids = np.ndarray[Any, np.dtype[np.int64]]
+
+
+def hot_ids(file: int, rows: int, hot: int) -> Ids:
+    """Ids of one stretch, the same number of times each. Of `id % groups` there are as many as of ids, for any
+    number of groups that `hot` divides."""
+    stretch = file * STRIDE % (IDS // hot)
+    return np.arange(rows, dtype=np.int64) % hot + stretch * hot
+
+
+def generate(first: int, rows: int, disorder_us: int = 1, ids: Ids | None = None) -> pa.Table:
     """The clicks `first` to `first + rows`."""
     number = np.arange(first, first + rows, dtype=np.int64)
-    ids = number * STRIDE % IDS
+    ids = number * STRIDE % IDS if ids is None else ids
     price = (number * 7_919 + ids) % 100_003
     behind = number * 48_271 % 2_147_483_647 % disorder_us
     at = START_US + number * (1_000_000 // CLICKS_PER_SECOND) - behind

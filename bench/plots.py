@@ -26,6 +26,7 @@ _WORKLOAD_COLORS = {"W1": "#1f6f8b", "W2": "#7fb7be", "nexmark": "#d3a15f"}
 _WIDTH = 8.5
 _AXES = {
     "groups": "groups",
+    "groups kept": "groups in the view",
     "disorder": "disorder, s",
     "log partitions": "partitions of the log",
     "epoch size": "rows in an epoch",
