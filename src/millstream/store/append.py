@@ -14,7 +14,7 @@ import pyarrow as pa
 from millstream.plan.nodes import AppendView
 from millstream.sql import quote
 from millstream.store.aggregate import DELTA
-from millstream.store.changelog import ADD, FORGET, changes_table, create_changelog, derive_changelog
+from millstream.store.changelog import ADD, FORGET, LATE, changes_table, create_changelog, derive_changelog, header
 from millstream.store.deltas import note_changes
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, removed
@@ -71,8 +71,7 @@ class Append:
             if not view.only_grows:
                 connection.execute(
                     f"INSERT INTO {changes_table(view.name)} "
-                    f"SELECT {at.epoch}, {ADD}, {at.now}, 'insert', 'early', 0, false, "
-                    f"{self._columns} FROM {DELTA}{is_open}"
+                    f"SELECT {header(at, ADD, 'insert')}, {self._columns} FROM {DELTA}{is_open}"
                 )
             connection.unregister(DELTA)
         if feeds:
@@ -85,7 +84,7 @@ class Append:
             old = f"coalesce(__t <= {at.after - view.retain}, __at <= {at.now - view.retain})"
             connection.execute(
                 f"INSERT INTO {changes_table(view.name)} "
-                f"SELECT {at.epoch}, {FORGET}, {at.now}, 'retract', 'late', 0, true, "
+                f"SELECT {header(at, FORGET, 'retract', LATE, final='true')}, "
                 f"{self._columns} FROM {self._rows} WHERE {old}"
             )
             if feeds:

@@ -1,8 +1,10 @@
 """The changelog of a view: one table, appended to inside the epoch's transaction.
 
-Rows are ordered by epoch, then retractions and deletions before what replaces them. The changelog of
-a view that only grows is derived from its rows. Such a view can lose rows all the same, when it or
-what it reads is built anew: then the table `past` has what its rows do not tell any more.
+Rows are ordered by epoch, then retractions and deletions before what replaces them. Which epoch a change is of and
+what kind of change it is are one number, and when the epoch was is in its record: a view with many groups has a
+row here for each that an epoch changes, so every column counts.
+The changelog of a view that only grows is derived from its rows. Such a view can lose rows all the same, when it
+or what it reads is built anew: then the table `past` has what its rows do not tell any more.
 """
 
 from __future__ import annotations
@@ -16,18 +18,58 @@ from millstream.sql import quote
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, removed
 
-# (column, type), `__at` being processing time; the view's own columns follow.
-HEADER = (
-    ("__epoch", "BIGINT"),
-    ("__seq", "TINYINT"),
-    ("__at", "BIGINT"),
-    ("__op", "VARCHAR"),
-    ("__pane", "VARCHAR"),
-    ("__pane_index", "BIGINT"),
-    ("__final", "BOOLEAN"),
-)
+# (column, type); the view's own columns follow.
+HEADER = (("__change", "BIGINT"), ("__pane_index", "BIGINT"))
 # The order of changes within an epoch: what is replaced goes first, what is too old to keep last.
 REMOVE, ADD, FORGET = 0, 1, 2
+_OPS = ("insert", "upsert", "retract", "delete")
+_PANES = ("early", "on_time", "late")
+EARLY, ON_TIME, LATE = range(3)
+# A change is these five in one number, from the highest bits down: its epoch, its order in it, op, pane, final.
+_EPOCH_AT, _ORDER_AT, _OP_AT, _PANE_AT = 7, 5, 3, 1
+
+
+def header(
+    at: Moment, order: int, op: str, pane: str | int = EARLY, index: str | int = 0, final: str = "false", when: str = ""
+) -> str:
+    """The header of changes, for the list of a SELECT; `pane`, `index` and `final` may be SQL.
+
+    Where `when` is not true, the row is none of the changelog's.
+    """
+    known = (at.epoch << _EPOCH_AT) + _kind(order, op)
+    change = f"{known} + ({pane}) * {1 << _PANE_AT} + CAST({final} AS TINYINT)"
+    return f"{f'IF({when}, {change}, NULL)' if when else change}, {index}"
+
+
+def _kind(order: int, op: str) -> int:
+    return (order << _ORDER_AT) + (_OPS.index(op) << _OP_AT)
+
+
+def pane_of(kind: str) -> str:
+    """The pane that a column names."""
+    return f"CASE {kind} WHEN 'early' THEN {EARLY} WHEN 'on_time' THEN {ON_TIME} ELSE {LATE} END"
+
+
+def is_of(order: int) -> str:
+    """Whether a row is a change of some order within its epoch; NULL if it is none."""
+    return f"({_bits(_ORDER_AT)}) = {order}"
+
+
+def until(epoch: int) -> str:
+    """Whether a change is of an epoch or of one before it."""
+    return f"__change < {(epoch + 1) << _EPOCH_AT}"
+
+
+def epoch_of(change: str) -> str:
+    return f"{change} >> {_EPOCH_AT}"
+
+
+def _bits(at: int) -> str:
+    return f"(__change >> {at}) % 4"
+
+
+def _ordered() -> str:
+    return f"__change >> {_ORDER_AT}, rowid"
 
 
 def changes_table(view: str) -> str:
@@ -58,7 +100,7 @@ def kept_past(connection: duckdb.DuckDBPyConnection, view: str, columns: str, ro
     connection.execute(f"CREATE OR REPLACE TEMP TABLE __past AS SELECT {_derived()}, {columns} FROM {rows}")
     yield
     gone = f"SELECT * FROM __past EXCEPT ALL SELECT {_derived()}, {columns} FROM {rows}"
-    retracted = f"SELECT {at.epoch}, {REMOVE}, {at.now}, 'retract', 'late', 0, false, {columns} FROM {removed(view)}"
+    retracted = f"SELECT {header(at, REMOVE, 'retract', LATE)}, {columns} FROM {removed(view)}"
     past = internal(view, "past")
     connection.execute(f"CREATE TABLE IF NOT EXISTS {past} AS SELECT {listed} FROM __past LIMIT 0")
     connection.execute(f"INSERT INTO {past} {gone}")
@@ -71,7 +113,7 @@ def write_out(connection: duckdb.DuckDBPyConnection, view: str, columns: str) ->
     """Make a table of a derived changelog."""
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE __past AS SELECT {_names()}, {columns} FROM {changes_table(view)} "
-        f"ORDER BY __epoch, __seq, rowid"
+        f"ORDER BY {_ordered()}"
     )
     connection.execute(f"DROP VIEW {changes_table(view)}")
     connection.execute(f"DROP TABLE IF EXISTS {internal(view, 'past')}")
@@ -95,9 +137,7 @@ def _names() -> str:
 
 
 def _derived() -> str:
-    values = {"__epoch": "__epoch", "__seq": str(ADD), "__at": "__at", "__op": "'insert'", "__pane": "'early'"}
-    values |= {"__pane_index": "0", "__final": "false"}
-    return ", ".join(f"CAST({values[name]} AS {type_}) AS {name}" for name, type_ in HEADER)
+    return f"(__epoch << {_EPOCH_AT}) + {_kind(ADD, 'insert')} AS __change, CAST(0 AS BIGINT) AS __pane_index"
 
 
 def _has_past(connection: duckdb.DuckDBPyConnection, view: str) -> bool:
@@ -109,6 +149,15 @@ def _has_past(connection: duckdb.DuckDBPyConnection, view: str) -> bool:
 
 def read_changes_sql(view: str, columns: list[str], since: int) -> str:
     """The changelog after an epoch, in order, with its public column names."""
-    header = ", ".join(f"{name} AS {quote(name[2:])}" for name, _ in HEADER if name not in ("__seq", "__at"))
-    own = ", ".join(quote(column) for column in columns)
-    return f"SELECT {header}, {own} FROM {changes_table(view)} WHERE __epoch > {since} ORDER BY __epoch, __seq, rowid"
+    own = "".join(f", {quote(column)}" for column in columns)
+    return (
+        f"SELECT {epoch_of('__change')} AS epoch, {_named(_OPS, _OP_AT)} AS op, {_named(_PANES, _PANE_AT)} AS pane, "
+        f"__pane_index AS pane_index, __change % 2 = 1 AS final{own} "
+        f"FROM {changes_table(view)} WHERE NOT {until(since)} ORDER BY {_ordered()}"
+    )
+
+
+def _named(names: tuple[str, ...], at: int) -> str:
+    """What two bits of a change stand for."""
+    cases = " ".join(f"WHEN {number} THEN '{name}'" for number, name in enumerate(names))
+    return f"CASE {_bits(at)} {cases} END"

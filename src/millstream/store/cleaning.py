@@ -14,12 +14,13 @@ from contextlib import closing, contextmanager, suppress
 import duckdb
 
 from millstream.plan.nodes import QueryView, Stream, View
-from millstream.store.changelog import changes_table
+from millstream.store.changelog import changes_table, epoch_of, until
 from millstream.store.letters import forget_letters
 
 # In processing time.
 _EVERY = 60 * 1_000_000
 _EPOCHS_RETAIN = 7 * 86_400 * 1_000_000
+_HOUR = 3_600 * 1_000_000
 
 
 class Cleaner:
@@ -55,7 +56,7 @@ class Cleaner:
                 with _attempt(connection):
                     forget_letters(connection, stream, now)
             with _attempt(connection):
-                connection.execute("DELETE FROM ms.epochs WHERE committed_at <= ?", [now - _EPOCHS_RETAIN])
+                _thin_out_epochs(connection, now - _EPOCHS_RETAIN)
 
 
 @contextmanager
@@ -70,10 +71,20 @@ def _attempt(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def _forget_changes(connection: duckdb.DuckDBPyConnection, view: str, until: int) -> None:
-    old = f"{changes_table(view)} WHERE __at <= {until}"
-    ((newest,),) = connection.execute(f"SELECT max(__epoch) FROM {old}").fetchall()
+def _forget_changes(connection: duckdb.DuckDBPyConnection, view: str, old_at: int) -> None:
+    ((epoch,),) = connection.execute("SELECT max(epoch) FROM ms.epochs WHERE committed_at <= ?", [old_at]).fetchall()
+    if epoch is None:
+        return
+    old = f"{changes_table(view)} WHERE {until(epoch)}"
+    ((newest,),) = connection.execute(f"SELECT {epoch_of('max(__change)')} FROM {old}").fetchall()
     if newest is not None:
         connection.execute(f"DELETE FROM {old}")
         connection.execute("DELETE FROM ms.cleaned WHERE view = ?", [view])
         connection.execute("INSERT INTO ms.cleaned VALUES (?, ?)", [view, newest])
+
+
+def _thin_out_epochs(connection: duckdb.DuckDBPyConnection, old_at: int) -> None:
+    """Of old epochs keep the last of every hour: they tell how old changes are that are kept longer."""
+    old = "ms.epochs WHERE committed_at <= ?"
+    hourly = f"SELECT max(epoch) FROM {old} GROUP BY committed_at // {_HOUR}"
+    connection.execute(f"DELETE FROM {old} AND epoch NOT IN ({hourly})", [old_at, old_at])

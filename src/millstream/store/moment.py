@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from millstream.store.protocol import BEGINNING
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -11,5 +13,5 @@ class Moment:
 
     epoch: int
     now: int
-    before: int
-    after: int
+    before: int = BEGINNING
+    after: int = BEGINNING

@@ -20,13 +20,25 @@ from millstream.plan.nodes import AggregateView
 from millstream.plan.windows import CountWindow
 from millstream.sql import quote
 from millstream.store.aggregate import StateSQL
-from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
+from millstream.store.changelog import (
+    ADD,
+    FORGET,
+    LATE,
+    REMOVE,
+    changes_table,
+    create_changelog,
+    header,
+    is_of,
+    pane_of,
+)
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, removed
 
 FIRED = "__fired_windows"
 """`__sid`, `__end`, `__fired`, `__kind`, `__final`, `__show` and the new values `__n0`…"""
 REMOVED, ADDED = "__removed", "__added"
+# What a firing says of its changes.
+_TAIL = pane_of("__kind"), "__fired", "__final"
 
 
 def new_id(at: Moment) -> str:
@@ -116,10 +128,10 @@ class Published:
         keys = [index for index, out in enumerate(self.view.outputs) if out.name in self.view.key_columns]
         moved = " OR ".join(f"f.__n{index} IS DISTINCT FROM s.{self.columns[index]}" for index in keys) or "false"
         # What an upsert replaces needs no word of its own.
-        op = "'retract'" if self._retracting else f"IF(NOT f.__show OR {moved}, 'delete', NULL)"
+        op, when = ("retract", "") if self._retracting else ("delete", f"NOT f.__show OR {moved}")
         old = ", ".join(f"s.{column}" for column in self.columns)
         connection.execute(
-            f"INSERT INTO {REMOVED} SELECT {at.epoch}, {REMOVE}, {at.now}, {op}, __kind, __fired, __final, {old} "
+            f"INSERT INTO {REMOVED} SELECT {header(at, REMOVE, op, *_TAIL, when)}, {old} "
             f"FROM {self.shown} s JOIN {FIRED} f USING (__sid) WHERE __published ORDER BY s.__end, __sid"
         )
         self._log(connection, REMOVED, REMOVE)
@@ -140,17 +152,16 @@ class Published:
     def _add(self, connection: duckdb.DuckDBPyConnection, at: Moment, op: str) -> None:
         new = ", ".join(f"__n{index}" for index in range(len(self.columns)))
         connection.execute(
-            f"INSERT INTO {ADDED} SELECT {at.epoch}, {ADD}, {at.now}, '{op}', __kind, __fired, __final, {new} "
+            f"INSERT INTO {ADDED} SELECT {header(at, ADD, op, *_TAIL)}, {new} "
             f"FROM {FIRED} WHERE __published AND __show ORDER BY __end, __sid"
         )
         self._log(connection, ADDED, ADD)
 
-    def _log(self, connection: duckdb.DuckDBPyConnection, changes: str, seq: int) -> None:
+    def _log(self, connection: duckdb.DuckDBPyConnection, changes: str, order: int) -> None:
         if self.view.hidden:
             return
         connection.execute(
-            f"INSERT INTO {changes_table(self.view.name)} "
-            f"SELECT * FROM {changes} WHERE __seq = {seq} AND __op IS NOT NULL ORDER BY rowid"
+            f"INSERT INTO {changes_table(self.view.name)} SELECT * FROM {changes} WHERE {is_of(order)} ORDER BY rowid"
         )
 
     def follow(self, connection: duckdb.DuckDBPyConnection, moves: str) -> None:
@@ -186,7 +197,7 @@ class Published:
         final = "true" if view.windows_close else "false"
         for table, condition in old.items():
             connection.execute(
-                f"INSERT INTO {REMOVED} SELECT {at.epoch}, {FORGET}, {at.now}, '{op}', 'late', 0, {final}, "
+                f"INSERT INTO {REMOVED} SELECT {header(at, FORGET, op, LATE, final=final)}, "
                 f"{', '.join(self.columns)} FROM {table} WHERE {condition}"
             )
             connection.execute(f"DELETE FROM {table} WHERE {condition}")

@@ -16,7 +16,17 @@ import duckdb
 from millstream.plan.identities import add_op
 from millstream.plan.nodes import VERSIONS, Input, Missing, OuterRows, QueryView
 from millstream.sql import quote
-from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog, derive_changelog, kept_past
+from millstream.store.changelog import (
+    ADD,
+    FORGET,
+    LATE,
+    REMOVE,
+    changes_table,
+    create_changelog,
+    derive_changelog,
+    header,
+    kept_past,
+)
 from millstream.store.deltas import has_rows, note_changes, remove_rows
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, removed
@@ -58,8 +68,8 @@ class QueryMaintainer:
         elif not view.hidden:
             create_changelog(connection, view.name, public(view.name))
             connection.execute(
-                f"INSERT INTO {changes_table(view.name)} SELECT {epoch}, {ADD}, {now}, '{add_op(view)}', 'early', 0, "
-                f"false, {self._own} FROM {self._rows}"
+                f"INSERT INTO {changes_table(view.name)} "
+                f"SELECT {header(Moment(epoch, now), ADD, add_op(view))}, {self._own} FROM {self._rows}"
             )
 
     def show(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -239,7 +249,7 @@ class QueryMaintainer:
 
     def _log(self, connection: duckdb.DuckDBPyConnection, at: Moment, loses: bool, gains: bool) -> None:
         view, gone, come = self.view, removed(self.view.name), added(self.view.name)
-        head = f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}"
+        log = f"INSERT INTO {changes_table(view.name)} SELECT"
         if loses:
             refined = add_op(self.view) == "upsert"
             op = "delete" if refined else "retract"
@@ -247,11 +257,9 @@ class QueryMaintainer:
             if refined:
                 same = " AND ".join(f"c.{quote(n)} IS NOT DISTINCT FROM g.{quote(n)}" for n in view.identity)
                 unless = f" WHERE NOT EXISTS (SELECT 1 FROM {come} c WHERE {same})"
-            connection.execute(
-                f"{head}, {REMOVE}, {at.now}, '{op}', 'early', 0, false, {self._own} FROM {gone} g{unless}"
-            )
+            connection.execute(f"{log} {header(at, REMOVE, op)}, {self._own} FROM {gone} g{unless}")
         if gains:
-            connection.execute(f"{head}, {ADD}, {at.now}, '{add_op(view)}', 'early', 0, false, {self._own} FROM {come}")
+            connection.execute(f"{log} {header(at, ADD, add_op(view))}, {self._own} FROM {come}")
 
     def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> bool:
         """Drop what is older than the view retains, and say so in the changelog."""
@@ -264,7 +272,7 @@ class QueryMaintainer:
         if not view.hidden:
             connection.execute(
                 f"INSERT INTO {changes_table(view.name)} "
-                f"SELECT {at.epoch}, {FORGET}, {at.now}, 'retract', 'late', 0, true, {self._own} {old}"
+                f"SELECT {header(at, FORGET, 'retract', LATE, final='true')}, {self._own} {old}"
             )
         connection.execute(f"DELETE {old}")
         return has_rows(connection, removed(view.name))

@@ -18,11 +18,14 @@ from millstream.sql import quote
 from millstream.store.append import Append
 from millstream.store.changelog import (
     ADD,
+    EARLY,
+    LATE,
     REMOVE,
     changes_table,
     create_changelog,
     derive_changelog,
     fold_in,
+    header,
     kept_past,
     write_out,
 )
@@ -180,17 +183,17 @@ class Swapping:
             gone, come = public(self._name), public(self._built)
         own = ", ".join(quote(n) for n, _ in self._columns(come or gone or public(self._name)) if n[:2] != "__")
         closes = not isinstance(new, QueryView) and new.windows_close
-        tail = f"'{'late' if closes else 'early'}', 0, false"
-        head = f"INSERT INTO {changes_table(self._name)} SELECT {self.at.epoch}"
+        pane = LATE if closes else EARLY
+        log = f"INSERT INTO {changes_table(self._name)} SELECT"
         if gone is not None:
             op, unless = "retract", ""
             if add_op(old) == "upsert":
                 op = "delete"
                 if come is not None and add_op(new) == "upsert":
                     unless = self._replaced(come)
-            connection.execute(f"{head}, {REMOVE}, {self.at.now}, '{op}', {tail}, {own} FROM {gone} g{unless}")
+            connection.execute(f"{log} {header(self.at, REMOVE, op, pane)}, {own} FROM {gone} g{unless}")
         if come is not None:
-            connection.execute(f"{head}, {ADD}, {self.at.now}, '{add_op(new)}', {tail}, {own} FROM {come}")
+            connection.execute(f"{log} {header(self.at, ADD, add_op(new), pane)}, {own} FROM {come}")
 
     def _replaced(self, come: str) -> str:
         """Leave out rows that an upsert replaces."""

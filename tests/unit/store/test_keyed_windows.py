@@ -26,7 +26,7 @@ from millstream.plan.planner import plan_view
 from millstream.sql import parse_statement
 from millstream.sql.statements import CreateStream, CreateView
 from millstream.store.aggregate import over
-from millstream.store.changelog import changes_table
+from millstream.store.changelog import read_changes_sql
 from millstream.store.duckdb_store import DuckDBStore
 from millstream.store.maintainers import maintainer
 from millstream.store.moment import Moment
@@ -233,9 +233,10 @@ class Run:
 
     def replayed(self) -> list[Result]:
         key = "k" if self.view.keys else "NULL"
+        columns = ["window_start", "window_end", *(["k"] if self.view.keys else []), "n", "top", "ids"]
         changes = self.connection.execute(
-            f"SELECT __op, epoch_us(window_start), epoch_us(window_end), {key}, n, top, ids "
-            f"FROM {changes_table('v')} ORDER BY __epoch, __seq, rowid"
+            f"SELECT op, epoch_us(window_start), epoch_us(window_end), {key}, n, top, ids "
+            f"FROM ({read_changes_sql('v', columns, -1)})"
         ).fetchall()
         keyed: dict[Any, Result] = {}
         bag: Counter[Result] = Counter()

@@ -16,6 +16,7 @@ from millstream.plan.queries import plan_query
 from millstream.plan.relations import Relation
 from millstream.sql import parse_statement
 from millstream.sql.statements import CreateStream, CreateView
+from millstream.store.changelog import read_changes_sql
 from millstream.store.deltas import has_rows
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, removed
@@ -83,8 +84,9 @@ class Harness:
         return self.bag("SELECT * FROM main.v")
 
     def changes(self, op: str, since: int = -1) -> Counter[tuple[object, ...]]:
-        own = ", ".join(f'"{out.name}"' for out in self.view.outputs)
-        return self.bag(f"""SELECT {own} FROM ms."v.changes" WHERE __op = '{op}' AND __epoch > {since}""")
+        names = [out.name for out in self.view.outputs]
+        own = ", ".join(f'"{name}"' for name in names)
+        return self.bag(f"SELECT {own} FROM ({read_changes_sql('v', names, since)}) WHERE op = '{op}'")
 
 
 def epochs() -> st.SearchStrategy[list[list[Row]]]:
