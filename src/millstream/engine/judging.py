@@ -27,6 +27,7 @@ def judge(read: Read, plan: View, before: int, after: int) -> ViewPart:
         rows,
         before,
         after,
+        delta.repeats,
         used=delta.used - late,
         filtered=delta.filtered,
         late=late,

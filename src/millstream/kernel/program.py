@@ -62,19 +62,21 @@ class Query:
     def views(self) -> tuple[int, ...]:
         return tuple(take.view for take in self.takes)
 
-    def deltas(self, result: pa.Table, views: Sequence[NativeView]) -> dict[int, pa.Table]:
-        """What each view takes of a result."""
-        bounds = np.array([0, result.num_rows])
-        if _PART in result.column_names:
-            # In the order of the filters.
-            bounds = np.searchsorted(result.column(_PART).to_numpy(), np.arange(_BITS + 1))
-        deltas = {}
-        for take in self.takes:
-            start, end = bounds[take.part], bounds[take.part + 1]
-            rows = result.slice(start, end - start).select(take.columns)
-            schema = views[take.view].schema
-            deltas[take.view] = rows.rename_columns(schema.names).cast(schema)
-        return deltas
+    def deltas(self, results: Sequence[pa.Table], views: Sequence[NativeView]) -> dict[int, pa.Table]:
+        """What each view takes of some results."""
+        some = [result for result in results if result.num_rows] or results[:1]
+        taken: dict[int, list[pa.Table]] = {take.view: [] for take in self.takes}
+        for result in some:
+            bounds = np.array([0, result.num_rows])
+            if _PART in result.column_names:
+                # In the order of the filters.
+                bounds = np.searchsorted(result.column(_PART).to_numpy(), np.arange(_BITS + 1))
+            for take in self.takes:
+                start, end = bounds[take.part], bounds[take.part + 1]
+                rows = result.slice(start, end - start).select(take.columns)
+                schema = views[take.view].schema
+                taken[take.view].append(rows.rename_columns(schema.names).cast(schema))
+        return {view: pa.concat_tables(pieces) for view, pieces in taken.items()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

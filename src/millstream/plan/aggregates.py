@@ -114,7 +114,7 @@ def _sum_accumulator(arg: Argument) -> Accumulator:
                 _SUM["merge"],
                 _SUM["combine"],
                 arg.simple,
-                native=(f"CAST({whole} // 4294967296 AS BIGINT)", f"CAST({whole} % 4294967296 AS BIGINT)"),
+                native=(f"CAST({whole} >> 32 AS BIGINT)", f"CAST({whole} & 4294967295 AS BIGINT)"),
                 arguments=(arg.sql,),
             )
         return _one(f"sum({arg.sql}){FILTER}", _SUM, "CAST({0} AS HUGEINT)", arg.simple)

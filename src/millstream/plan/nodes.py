@@ -242,6 +242,11 @@ class AggregateView:
         return not self.keys and self.window is None
 
     @property
+    def is_mergeable(self) -> bool:
+        """Whether a row belongs to the same groups whatever else there is: not so with windows that rows make."""
+        return self.window is None or isinstance(self.window, Window)
+
+    @property
     def on_clock(self) -> bool:
         """Whether the windows are on processing time, which is then the view's watermark."""
         return self.window is not None and self.window.on_clock

@@ -58,6 +58,8 @@ class ViewDelta:
     used: int
     filtered: int
     failed: int
+    repeats: bool = False
+    """Whether a group may be in several rows."""
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import NativeView, late_sql, native_view
 from millstream.kernel.program import PIECES, Program, Query, check_binding
 from millstream.kernel.shares import Share, share_out
-from millstream.plan.nodes import Stream, View
+from millstream.plan.nodes import AggregateView, Stream, View
 from millstream.plan.slices import Slice
 from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta, delta_schema
 from millstream.spark.errors import reported
@@ -176,6 +176,11 @@ class NativeEpoch:
             raise RefusedError("there is no view for it")
         self.program = self.forms.program(self.stream, self.max_ahead, native, self.needs_landed)
 
+    @property
+    def work_seconds(self) -> float:
+        """The time of processors that the tasks took."""
+        return sum(outcome.seconds for outcome in self.outcomes)
+
     def finish(self) -> tuple[StreamStats, dict[str, ViewDelta]]:
         """The statistics of the stream and the delta of every view, once the tasks are done."""
         outcomes = self.outcomes
@@ -186,17 +191,22 @@ class NativeEpoch:
         stats = _stats(outcomes)
         self._dead_rows = [receive(outcome.dead_rows) for outcome in outcomes if outcome.dead_rows is not None]
         deltas: dict[str, ViewDelta] = {}
+        # What the store puts together anyway need not be put together before.
+        may_repeat = {view.name: isinstance(view, AggregateView) and view.is_mergeable for view in self.views}
         for number, query in enumerate(self.program.queries):
             pieces = [outcome.results[number] for outcome in outcomes]
             failed = any(piece is None for piece in pieces)
             if failed:
                 drop(pieces)
             else:
-                result = self.forms.combine(query, [receive(piece) for piece in pieces if piece is not None])
+                results = [receive(piece) for piece in pieces if piece is not None]
+                repeats = all(may_repeat[self.program.views[view].name] for view in query.views)
+                if not repeats:
+                    results = [self.forms.combine(query, results)]
                 counted = [outcome.used[number] for outcome in outcomes]
-                for view, rows in query.deltas(result, self.program.views).items():
+                for view, rows in query.deltas(results, self.program.views).items():
                     form = self.program.views[view]
-                    deltas[form.name] = _delta(form, rows, stats, counted)
+                    deltas[form.name] = _delta(form, rows, stats, counted, repeats and len(results) > 1)
             for view in query.views:
                 self.trials.record(self.program.views[view].name, failed)
         rest = [view for view in self.views if view.name not in deltas]
@@ -233,12 +243,14 @@ class NativeEpoch:
             self._on_spark.close()
 
 
-def _delta(form: NativeView, rows: pa.Table, stats: StreamStats, counted: Sequence[int | None]) -> ViewDelta:
+def _delta(
+    form: NativeView, rows: pa.Table, stats: StreamStats, counted: Sequence[int | None], repeats: bool
+) -> ViewDelta:
     if form.top is not None:
         used = sum(count or 0 for count in counted)
     else:
         used = int(rows.column("__rows").to_numpy().sum()) if form.is_grouped else rows.num_rows
-    return ViewDelta(rows, used=used, filtered=stats.rows - stats.dead - used, failed=0)
+    return ViewDelta(rows, used=used, filtered=stats.rows - stats.dead - used, failed=0, repeats=repeats)
 
 
 def _stats(outcomes: Sequence[Outcome]) -> StreamStats:

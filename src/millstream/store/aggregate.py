@@ -11,6 +11,7 @@ whose relation is computed from the state itself. `triggered.py` owns the others
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -20,7 +21,7 @@ from millstream.plan.identities import add_op
 from millstream.plan.nodes import AggregateView, prefixed
 from millstream.plan.windows import CountWindow, Window
 from millstream.sql import quote
-from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
+from millstream.store.changelog import ADD, EARLY, FORGET, LATE, REMOVE, changes_table, create_changelog, header
 from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, public
@@ -77,17 +78,19 @@ class StateSQL:
             for kept in self.view.kept
         ]
 
-    def loaded(self, at: Moment) -> str:
-        """The delta per group and open window: accumulators in their kept form."""
+    def loaded(self, at: Moment, repeats: bool) -> str:
+        """The delta per group and open window: accumulators in their kept form. `repeats` says whether a group
+        may be in several rows of it."""
         view = self.view
         window, keys, loads = view.window, self.keys, self.loads()
         if window is None:
-            return f"SELECT {', '.join([*keys, '__rows', *loads])} FROM {DELTA}"
+            rows = f"SELECT {', '.join([*keys, '__rows', *loads])} FROM {DELTA}"
+            return self._grouped(rows, "") if repeats else rows
         assert isinstance(window, Window)
         is_open = f"WHERE {self.closes_at()} > {at.before}" if view.windows_close else ""
         if window.is_tumbling and not window.on_clock:
-            columns = ", ".join([*keys, "__pane AS __ws", "__rows", *loads])
-            return f"SELECT * FROM (SELECT {columns} FROM {DELTA}) {is_open}"
+            rows = f"SELECT {', '.join([*keys, '__pane AS __ws', '__rows', *loads])} FROM {DELTA}"
+            return self._grouped(rows, is_open) if repeats else f"SELECT * FROM ({rows}) {is_open}"
         source = DELTA
         if window.on_clock:
             pane = clamped("__pane", window.pane(at.before), window.pane(at.now))
@@ -95,14 +98,26 @@ class StateSQL:
         newest = window.newest_start_sql("__pane")
         starts = f"unnest(range({newest}, __pane - {window.size}, -{window.slide}))"
         spread = f"SELECT {', '.join([*keys, f'{starts} AS __ws', '__rows', *loads])} FROM {source}"
-        group = ", ".join(self.group)
-        total = "CAST(sum(__rows) AS BIGINT) AS __rows"
-        return f"SELECT {', '.join([group, total, *self.combined()])} FROM ({spread}) {is_open} GROUP BY {group}"
+        return self._grouped(spread, is_open)
 
-    def joined(self) -> str:
+    def _grouped(self, rows: str, where: str) -> str:
+        """Loaded rows, one for each group."""
+        total = "CAST(sum(__rows) AS BIGINT) AS __rows"
+        by = f"GROUP BY {', '.join(self.group)}" if self.group else "HAVING count(*) > 0"
+        return f"SELECT {', '.join([*self.group, total, *self.combined()])} FROM ({rows}) {where} {by}"
+
+    def joined(self, delta: pa.Table) -> str:
         """How a loaded row `d` finds its row `s` of the state."""
-        conditions = [f"s.{name} IS NOT DISTINCT FROM d.{name}" for name in self.group]
+        conditions = [f"s.{name} {self._same(name, delta)} d.{name}" for name in self.group]
         return f"d LEFT JOIN {self.table} s ON {' AND '.join(conditions) or 'true'}"
+
+    def _same(self, name: str, delta: pa.Table) -> str:
+        """What tells that a column of the delta has the value of the state. DuckDB finds equal values in half the
+        time that it takes for those that may be NULL: it asks a filter before it looks them up."""
+        if name == "__ws":
+            return "="
+        values = delta.column(name)
+        return "IS NOT DISTINCT FROM" if pa.types.is_nested(values.type) or values.null_count else "="
 
     def merged(self) -> list[str]:
         """Each accumulator after the merge."""
@@ -146,6 +161,15 @@ def over(combine: str, frame: str) -> str:
     return text
 
 
+def at_once(merged: str, steps: Sequence[str]) -> str:
+    """One statement that does what several do with `MERGED`: for few rows, each costs more than what it does.
+    With many rows, DuckDB does not spread the steps of such a statement over its threads."""
+    *some, last = steps
+    parts = [f"{MERGED} AS MATERIALIZED ({merged})"]
+    parts += [f"__step{index} AS ({step} RETURNING 1)" for index, step in enumerate(some)]
+    return f"WITH {', '.join(parts)} {last}"
+
+
 def clamped(instant: str, before: int, now: int) -> str:
     """A row's processing time: when it landed, but not in what is closed already, nor ahead of the
     clock. A row that does not say when it landed does so now."""
@@ -162,13 +186,39 @@ def create_state(connection: duckdb.DuckDBPyConnection, view: AggregateView, del
     connection.unregister(DELTA)
 
 
-# From so many groups on, DuckDB deletes and inserts rows sooner than it changes them in place.
+# From so many groups on, DuckDB deletes and inserts rows sooner than it changes them in place; in a large state from
+# fewer on, since each group that is changed in place costs about as much as the 2,048 rows that it is stored with.
 _MANY = 50_000
+_SOME, _LARGE = 1_000, 500_000
+
+
+class Sizes:
+    """Which states are large. They are counted when enough was merged into them that it may be otherwise."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, int]] = {}
+        """By view: the groups that were counted, and those that were merged since."""
+
+    def is_large(self, connection: duckdb.DuckDBPyConnection, view: AggregateView, merged: int) -> bool:
+        rows, since = self._known.get(view.name, (-1, 0))
+        since += merged
+        if rows < 0 or since >= max(rows, _LARGE - rows):
+            ((rows,),) = connection.execute(f"SELECT count(*) FROM {StateSQL(view).table}").fetchall()
+            since = 0
+        self._known[view.name] = (rows, since)
+        return rows >= _LARGE
+
+    def forget(self, view: str) -> None:
+        self._known.pop(view, None)
+
+
+MERGED = "__m"
+"""The groups that an epoch touches as they are after it, while it is merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """Which groups of `__m` publish anything, and what."""
+    """Which groups of `MERGED` publish anything, and what."""
 
     new: str
     old: str
@@ -205,7 +255,7 @@ class LiveAggregate:
         if view.is_global and not view.hidden:
             connection.execute(
                 f"INSERT INTO {changes_table(view.name)} "
-                f"SELECT {epoch}, {ADD}, {now}, '{add_op(view)}', 'early', 0, false, * FROM {public(view.name)}"
+                f"SELECT {header(Moment(epoch, now), ADD, add_op(view))}, * FROM {public(view.name)}"
             )
             connection.execute(f"UPDATE {sql.table} SET __fired = (SELECT count(*) FROM {public(view.name)})")
 
@@ -216,16 +266,34 @@ class LiveAggregate:
             f"CREATE VIEW {public(view.name)} AS SELECT {sql.named_outputs()} FROM {sql.table} WHERE {sql.having()}"
         )
 
-    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
+    def merge(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        delta: pa.Table | None,
+        at: Moment,
+        feeds: bool,
+        *,
+        repeats: bool = False,
+        sizes: Sizes | None = None,
+    ) -> None:
         if feeds:
             begin_changes(connection, self.view.name)
         if delta is not None and delta.num_rows:
             connection.register(DELTA, delta)
-            self._merge(connection, at, feeds)
+            is_large = sizes is not None and sizes.is_large(connection, self.view, delta.num_rows)
+            self._merge(connection, delta, at, feeds, repeats, is_large)
             connection.unregister(DELTA)
         self._forget(connection, at, feeds)
 
-    def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
+    def _merge(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        delta: pa.Table,
+        at: Moment,
+        feeds: bool,
+        repeats: bool,
+        is_large: bool,
+    ) -> None:
         view, sql = self.view, StateSQL(self.view)
         # What was there before matters only where it may be what is there now, or is published itself.
         needs_old = (
@@ -245,56 +313,56 @@ class LiveAggregate:
             outputs |= {"__show": sql.having(), "__shown": f"__rid IS NOT NULL AND {sql.having('old')}"}
             results = "".join(f", {out} AS {name}" for name, out in outputs.items())
             new, old = ([f"__{kind}{index}" for index in range(len(new))] for kind in "no")
-        ((merged,),) = connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE __m AS SELECT *{results} FROM ("
-            f"WITH d AS ({sql.loaded(at)}) SELECT {', '.join(columns)} FROM {sql.joined()})"
-        ).fetchall()
+        merged = (
+            f"SELECT *{results} FROM (WITH d AS ({sql.loaded(at, repeats)}) "
+            f"SELECT {', '.join(columns)} FROM {sql.joined(delta)})"
+        )
         changes = _Changes(", ".join(new), ", ".join(old), needs_old)
+        many = delta.num_rows >= _MANY
+        steps = [] if view.hidden else self._published(at, changes)
+        steps += self._kept(at, changes.changed, anew=many or (is_large and delta.num_rows >= _SOME))
+        if not feeds and not many:
+            connection.execute(at_once(merged, steps))
+            return
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {MERGED} AS {merged}")
         if feeds:
             note_changes(
                 connection,
                 view.name,
-                removed_sql=f"SELECT {changes.old} FROM __m WHERE __shown AND {changes.changed}",
-                added_sql=f"SELECT {changes.new} FROM __m WHERE {changes.shown}",
+                removed_sql=f"SELECT {changes.old} FROM {MERGED} WHERE __shown AND {changes.changed}",
+                added_sql=f"SELECT {changes.new} FROM {MERGED} WHERE {changes.shown}",
             )
-        if not view.hidden:
-            self._publish(connection, at, changes)
-        self._keep(connection, at, changes.changed, merged)
+        for step in steps:
+            connection.execute(step)
 
-    def _keep(self, connection: duckdb.DuckDBPyConnection, at: Moment, changed: str, merged: int) -> None:
-        """Put the `merged` groups of `__m` in the place of what was kept of them."""
-        sql = StateSQL(self.view)
-        kept = {name: f"__m.{name}" for name in sql.accumulators}
-        kept |= {"__fired": f"__m.__fired + CAST({changed} AS BIGINT)", "__at": f"{at.now}"}
-        rows = f"SELECT {', '.join([*sql.group, *(f'{value} AS {name}' for name, value in kept.items())])} FROM __m"
-        if merged >= _MANY:
-            connection.execute(f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM __m)")
-            connection.execute(f"INSERT INTO {sql.table} BY NAME {rows}")
-            return
-        assign = ", ".join(f"{name} = {value}" for name, value in kept.items())
-        ((known,),) = connection.execute(
-            f"UPDATE {sql.table} SET {assign} FROM __m WHERE {sql.table}.rowid = __m.__rid"
-        ).fetchall()
-        # For a small delta a statement costs more than what it does.
-        if known < merged:
-            connection.execute(f"INSERT INTO {sql.table} BY NAME {rows} WHERE __rid IS NULL")
-
-    def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment, changes: _Changes) -> None:
+    def _kept(self, at: Moment, changed: str, *, anew: bool) -> list[str]:
+        """What puts the groups of `MERGED` in the place of what was kept of them, as new rows or as the same."""
         view, sql = self.view, StateSQL(self.view)
-        pane = f"IF({sql.ends_at()} <= {at.before}, 'late', 'early')" if view.windows_close else "'early'"
-        tail = f"{pane}, __fired, {sql.final(at.after)}"
+        kept = {name: f"{MERGED}.{name}" for name in sql.accumulators}
+        kept |= {"__fired": f"{MERGED}.__fired + CAST({changed} AS BIGINT)", "__at": f"{at.now}"}
+        values = ", ".join([*sql.group, *(f"{value} AS {name}" for name, value in kept.items())])
+        insert = f"INSERT INTO {sql.table} BY NAME SELECT {values} FROM {MERGED}"
+        if anew:
+            return [f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM {MERGED})", insert]
+        assign = ", ".join(f"{name} = {value}" for name, value in kept.items())
+        update = f"UPDATE {sql.table} SET {assign} FROM {MERGED} WHERE {sql.table}.rowid = {MERGED}.__rid"
+        # A group over all rows is there from the beginning.
+        return [update] if view.is_global else [update, f"{insert} WHERE __rid IS NULL"]
+
+    def _published(self, at: Moment, changes: _Changes) -> list[str]:
+        """What notes the changes in the changelog."""
+        view, sql = self.view, StateSQL(self.view)
+        pane = f"IF({sql.ends_at()} <= {at.before}, {LATE}, {EARLY})" if view.windows_close else EARLY
+        tail = pane, "__fired", sql.final(at.after)
+        log = f"INSERT INTO {changes_table(view.name)} SELECT"
+        add = f"{log} {header(at, ADD, add_op(view), *tail)}, {changes.new} FROM {MERGED} WHERE {changes.shown}"
         removes_always = view.trigger.accumulation == "retracting"
-        if removes_always or view.having is not None:
-            op = "retract" if removes_always else "delete"
-            condition = "__shown" if removes_always else "__shown AND NOT __show"
-            connection.execute(
-                f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {REMOVE}, {at.now}, '{op}', {tail}, "
-                f"{changes.old} FROM __m WHERE {condition} AND {changes.changed}"
-            )
-        connection.execute(
-            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {ADD}, {at.now}, '{add_op(view)}', {tail}, "
-            f"{changes.new} FROM __m WHERE {changes.shown}"
-        )
+        if not removes_always and view.having is None:
+            return [add]
+        op = "retract" if removes_always else "delete"
+        condition = "__shown" if removes_always else "__shown AND NOT __show"
+        head = header(at, REMOVE, op, *tail)
+        return [f"{log} {head}, {changes.old} FROM {MERGED} WHERE {condition} AND {changes.changed}", add]
 
     def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
         """Drop what is older than the view retains, and say so in the changelog."""
@@ -308,8 +376,8 @@ class LiveAggregate:
         final = "true" if view.windows_close else "false"
         op = "retract" if view.trigger.accumulation == "retracting" else "delete"
         connection.execute(
-            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, {at.now}, '{op}', 'late', __fired, "
-            f"{final}, {', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}"
+            f"INSERT INTO {changes_table(view.name)} SELECT {header(at, FORGET, op, LATE, '__fired', final)}, "
+            f"{', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}"
         )
         if feeds:
             note_changes(

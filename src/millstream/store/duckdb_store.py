@@ -24,6 +24,7 @@ from millstream.model.user_functions import UserFunction
 from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import VERSIONS, AppendView, QueryView, Stream, View, ViewPlan
 from millstream.sql import quote
+from millstream.store.aggregate import LiveAggregate, Sizes
 from millstream.store.append import Append
 from millstream.store.changelog import fold_in, read_changes_sql, write_out
 from millstream.store.cleaning import Cleaner
@@ -50,8 +51,9 @@ from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart
 from millstream.store.query import QueryMaintainer
 from millstream.store.swap import Swapping
 from millstream.store.table import Table
+from millstream.store.triggered import TriggeredAggregate
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS ms;
@@ -89,6 +91,7 @@ class DuckDBStore:
             row = _one(txn.execute("SELECT max(epoch) FROM ms.epochs"))
         self._epoch = (row[0] if row else None) or 0
         self._cleaner = Cleaner(self.cursor)
+        self._sizes = Sizes()
         # What ms.progress says, so that planning an epoch asks no query.
         self._progress = self._load_progress()
 
@@ -203,6 +206,7 @@ class DuckDBStore:
                 self._drop(txn, name)
             drop_letters_for(txn, letters_of, names)
         for name in names:
+            self._sizes.forget(name)
             for kind in ("stream", "view"):
                 self._note_progress(name, kind, None)
 
@@ -292,7 +296,7 @@ class DuckDBStore:
                     changed.add(view.view.name)
             count_arrivals(txn, part.views, epoch)
             for swap in part.swaps:
-                if Swapping(txn, swap, Moment(epoch, part.now, BEGINNING, BEGINNING)).run():
+                if Swapping(txn, swap, Moment(epoch, part.now)).run():
                     changed.add(swap.new.view.name)
                 for name in swap.gone:
                     self._save_progress(txn, name, "view", None)
@@ -336,7 +340,13 @@ class DuckDBStore:
         self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart, feeds: bool
     ) -> None:
         moment = Moment(epoch, whole.now, part.before, part.after)
-        maintainer(part.view).merge(txn, part.delta, moment, feeds)
+        match maintainer(part.view):
+            case LiveAggregate() as keeper:
+                keeper.merge(txn, part.delta, moment, feeds, repeats=part.repeats, sizes=self._sizes)
+            case TriggeredAggregate() as keeper:
+                keeper.merge(txn, part.delta, moment, feeds, repeats=part.repeats)
+            case keeper:
+                keeper.merge(txn, part.delta, moment, feeds)
         stream = next((s.stream for s in whole.streams if s.stream.name == part.view.stream), None)
         if stream is not None and part.late_rows is not None:
             keep_late(txn, stream, part.view.name, moment, part.late_rows)

@@ -57,6 +57,8 @@ class ViewPart:
     delta: pa.Table | None
     before: int
     after: int
+    repeats: bool = False
+    """Whether a group may be in several rows of the delta; only for aggregates over time or over all."""
     used: int = 0
     filtered: int = 0
     late: int = 0

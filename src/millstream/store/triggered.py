@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView
 from millstream.sql import quote
-from millstream.store.aggregate import DELTA, StateSQL, create_state
-from millstream.store.changelog import ADD, FORGET, REMOVE, changes_table, create_changelog
+from millstream.store.aggregate import DELTA, MERGED, StateSQL, at_once, create_state
+from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, changes_table, create_changelog, header, pane_of
 from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.moment import Moment
@@ -73,18 +73,26 @@ class TriggeredAggregate:
         open_rows = "" if self._discarding else f" UNION ALL SELECT {named} FROM {sql.table} WHERE __shown"
         connection.execute(f"CREATE VIEW {public(view.name)} AS SELECT {own} FROM {self._rows}{open_rows}")
 
-    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
+    def merge(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        delta: pa.Table | None,
+        at: Moment,
+        feeds: bool,
+        *,
+        repeats: bool = False,
+    ) -> None:
         if feeds:
             begin_changes(connection, self.view.name)
         if delta is not None and delta.num_rows:
             connection.register(DELTA, delta)
-            self._merge(connection, at)
+            self._merge(connection, delta, at, repeats)
             connection.unregister(DELTA)
         self._fire(connection, at, feeds)
         self._close(connection, at)
         self._forget(connection, at, feeds)
 
-    def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table, at: Moment, repeats: bool) -> None:
         sql = StateSQL(self.view)
         past = f"d.{sql.ends_at()} <= {at.before}" if self.view.windows_close else "false"
         columns = [
@@ -94,19 +102,17 @@ class TriggeredAggregate:
             "coalesce(s.__pending, 0) + d.__rows AS __pending",
             f"coalesce(s.__due, {due_sql(self.view, at, past)}) AS __due",
         ]
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE __m AS WITH d AS ({sql.loaded(at)}) "
-            f"SELECT {', '.join(columns)} FROM {sql.joined()}"
-        )
         names = [*sql.accumulators, "__pending", "__due"]
-        assign = ", ".join(f"{name} = __m.{name}" for name in names)
-        connection.execute(
-            f"UPDATE {sql.table} SET {assign}, __at = {at.now} FROM __m WHERE {sql.table}.rowid = __m.__rid"
+        assign = ", ".join(f"{name} = {MERGED}.{name}" for name in names)
+        merged = f"WITH d AS ({sql.loaded(at, repeats)}) SELECT {', '.join(columns)} FROM {sql.joined(delta)}"
+        update = (
+            f"UPDATE {sql.table} SET {assign}, __at = {at.now} FROM {MERGED} WHERE {sql.table}.rowid = {MERGED}.__rid"
         )
-        connection.execute(
+        insert = (
             f"INSERT INTO {sql.table} BY NAME SELECT {', '.join([*sql.group, *names])}, 0 AS __fired, "
-            f"{at.now} AS __at, false AS __on_time, false AS __shown FROM __m WHERE __rid IS NULL"
+            f"{at.now} AS __at, false AS __on_time, false AS __shown FROM {MERGED} WHERE __rid IS NULL"
         )
+        connection.execute(at_once(merged, [update, insert]))
 
     def _fire(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
         view, sql = self.view, StateSQL(self.view)
@@ -151,23 +157,21 @@ class TriggeredAggregate:
         changes = changes_table(view.name)
         new = ", ".join(f"__n{index}" for index in range(len(view.outputs)))
         old = ", ".join(self._published)
-        tail = "__kind, __fired, __final"
+        tail = pane_of("__kind"), "__fired", "__final"
         if self._discarding:
             window = "__ws" if view.window is not None else "NULL"
             connection.execute(f"INSERT INTO {self._rows} SELECT {window}, {at.now}, {new} FROM __f WHERE __show")
         elif not view.hidden:
             op, condition = ("retract", "__shown") if self._retracting else ("delete", "__shown AND NOT __show")
             connection.execute(
-                f"INSERT INTO {changes} "
-                f"SELECT {at.epoch}, {REMOVE}, {at.now}, '{op}', {tail}, {old} FROM __f WHERE {condition}"
+                f"INSERT INTO {changes} SELECT {header(at, REMOVE, op, *tail)}, {old} FROM __f WHERE {condition}"
             )
         if view.hidden:
             return
         op = "insert" if self._discarding or self._retracting else "upsert"
         order = "ORDER BY __ws, __rid" if view.window is not None else "ORDER BY __rid"
         connection.execute(
-            f"INSERT INTO {changes} "
-            f"SELECT {at.epoch}, {ADD}, {at.now}, '{op}', {tail}, {new} FROM __f WHERE __show {order}"
+            f"INSERT INTO {changes} SELECT {header(at, ADD, op, *tail)}, {new} FROM __f WHERE __show {order}"
         )
 
     def _close(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
@@ -194,9 +198,8 @@ class TriggeredAggregate:
         else:
             old = f"__at <= {at.now - view.retain}"
         op = "retract" if self._retracting or self._discarding else "delete"
-        insert = (
-            f"INSERT INTO {changes_table(view.name)} SELECT {at.epoch}, {FORGET}, {at.now}, '{op}', 'late', 0, true, "
-        )
+        changes = header(at, FORGET, op, LATE, final="true")
+        insert = f"INSERT INTO {changes_table(view.name)} SELECT {changes}, "
         if feeds:
             note_changes(connection, view.name, removed_sql=f"SELECT {own} FROM {self._rows} WHERE {old}")
         connection.execute(f"{insert}{own} FROM {self._rows} WHERE {old}")

@@ -68,7 +68,7 @@ class Harness:
             self.store.create_stream(STREAM, "CREATE STREAM …", 0)
             self.store.create_view(ViewPlan((planned,)), {planned.name: DELTA}, "CREATE VIEW …", 0, {})
 
-    def epoch(self, rows: pa.Table | None, watermark: int | None = None, now: int = 0) -> int:
+    def epoch(self, rows: pa.Table | None, watermark: int | None = None, now: int = 0, *, repeats: bool = False) -> int:
         before = self.watermark
         self.watermark = before if watermark is None else watermark * SECOND
         self.offset += rows.num_rows if rows is not None else 0
@@ -78,7 +78,7 @@ class Harness:
             EpochPart(
                 now * SECOND,
                 [StreamPart(STREAM, progress, rows=used)],
-                [ViewPart(self.view, rows, before, self.watermark, used=used)],
+                [ViewPart(self.view, rows, before, self.watermark, repeats, used=used)],
             )
         )
 
@@ -120,15 +120,47 @@ def test_only_changed_rows_are_published(harness: Harness) -> None:
     assert harness.changes(epoch - 1) == [("upsert", "early", 1, False, 2, 2)]
 
 
+def test_null_is_found_whatever_comes_with_it(harness: Harness) -> None:
+    """Columns with and without NULL are looked up in different ways."""
+    harness.epoch(delta((None, 0, 1, 5)))
+    harness.epoch(delta((1, 0, 1, 6)))
+    harness.epoch(delta((None, 0, 2, 7)))
+    harness.epoch(delta((1, 0, 2, 8), (None, 0, 4, 9)))
+    assert harness.rows() == [(0, 1, 3, 8), (0, None, 7, 9)]
+
+
+EMITS = ["", "EMIT ON EPOCH RETRACTING", "EMIT EVERY 2 ROWS", "EMIT EVERY 1 ROW DISCARDING"]
+
+
+@pytest.mark.parametrize("emit", EMITS)
+@pytest.mark.parametrize("many", [2, 1000])
+def test_a_group_may_come_in_pieces(emit: str, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.store.aggregate._MANY", many)
+    pieces = delta((1, 0, 2, 10), (None, 0, 1, 3)), delta((2, 0, 1, 1), (1, 0, 3, 7), (None, 0, 1, 4))
+    whole = delta((1, 0, 5, 10), (None, 0, 2, 4), (2, 0, 1, 1))
+    seen = []
+    for name, rows in (("pieces", pa.concat_tables(pieces)), ("whole", whole)):
+        (tmp_path / name).mkdir()
+        harness = Harness(tmp_path / name, view(emit))
+        for _ in range(2):
+            harness.epoch(rows, repeats=name == "pieces")
+        seen.append((harness.rows(), sorted(harness.changes(), key=repr)))
+        harness.store.close()
+    assert seen[0] == seen[1]
+    assert seen[0][1]
+
+
 @pytest.mark.parametrize("emit", ["", "EMIT ON EPOCH RETRACTING"])
 def test_many_groups_are_kept_as_few_are(emit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many groups an epoch must have to be written anew rather than changed in place."""
+    """However many groups an epoch, or the state, must have to be written anew rather than changed in place."""
     groups = [(auction, start) for auction in range(4) for start in (0, 10, 20)]
     seen = []
-    for many in (1, 3, 1000):
+    for number, (many, some, large) in enumerate([(1, 1, 1), (3, 1000, 1), (1000, 1000, 1), (1000, 2, 4)]):
         monkeypatch.setattr("millstream.store.aggregate._MANY", many)
-        (tmp_path / f"{many}").mkdir()
-        harness, chance = Harness(tmp_path / f"{many}", view(emit)), random.Random(5)
+        monkeypatch.setattr("millstream.store.aggregate._SOME", some)
+        monkeypatch.setattr("millstream.store.aggregate._LARGE", large)
+        (tmp_path / f"{number}").mkdir()
+        harness, chance = Harness(tmp_path / f"{number}", view(emit)), random.Random(5)
         expected: dict[tuple[int, int], tuple[int, int]] = {}
         for _ in range(12):
             keys = chance.sample(groups, chance.randrange(6))
@@ -140,7 +172,7 @@ def test_many_groups_are_kept_as_few_are(emit: str, tmp_path: Path, monkeypatch:
         assert harness.rows() == sorted((*key, *values) for key, values in expected.items())
         seen.append(sorted(map(str, harness.store.changes("v", -1).to_pylist())))
         harness.store.close()
-    assert seen[0] == seen[1] == seen[2]
+    assert seen[0] == seen[1] == seen[2] == seen[3]
     assert len(seen[0]) > len(groups)
 
 
@@ -240,11 +272,25 @@ def test_what_is_too_old_is_deleted_and_the_changelog_says_so(harness: Harness) 
 @emitting("", "WITH (changelog_retain = '1 minute')")
 def test_the_changelog_is_kept_as_long_as_said(harness: Harness) -> None:
     harness.epoch(delta((1, 0, 2, 5)), now=0)
+    # While it is under way it does not begin again.
+    harness.store.settle()
     harness.epoch(delta((1, 0, 2, 6)), now=200)
     harness.store.settle()
     epochs = [row["epoch"] for row in harness.store.changes("v", -1).to_pylist()]
     assert epochs == [2]
     assert harness.rows() == [(0, 1, 4, 6)]
+
+
+@emitting("", "WITH (changelog_retain = '30 days')")
+def test_changes_are_kept_longer_than_the_records_of_their_epochs(harness: Harness) -> None:
+    day, hour = 86_400, 3_600
+    for now in (0, 60, hour, 2 * day, 20 * day, 31 * day):
+        harness.epoch(delta((1, 0, 1, 5)), now=now)
+        harness.store.settle()
+    kept = [row["epoch"] for row in harness.store.changes("v", -1).to_pylist()]
+    assert kept == [4, 5, 6]
+    records = harness.store.query("SELECT epoch FROM ms.epochs ORDER BY epoch").column("epoch").to_pylist()
+    assert records == [2, 3, 4, 5, 6], "of the first hour, the last"
 
 
 def test_dropping_leaves_nothing(harness: Harness) -> None:
