@@ -185,6 +185,7 @@ class EpochLoop:
             if is_sized:
                 # Not since it began: what was read ahead had taken its time before.
                 self._learn(reads, spark_seconds + committed_at - read_at)
+                self.reader.took(reads, committed_at - read_at)
             return number
         except BaseException:
             self.reader.discard()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import ceil
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -92,6 +93,9 @@ class Reader:
         self._trials = Trials()
         self.forms = forms
         self._most_tasks: int | None = None
+        # Of the last jobs that were large enough to be shared out.
+        self._work = 0.0
+        self._commit = 0.0
         self.kernel: Kernel = kernel
 
     def sharing(self, part: View, stream: Stream, live: Sequence[View]) -> list[str] | str:
@@ -133,7 +137,14 @@ class Reader:
             return
         jobs = following(reached)
         if jobs:
-            self._ahead.append((jobs, self._pool.submit(self._read_all, jobs, self._next_generation())))
+            self._ahead.append((jobs, self._pool.submit(self._read_all, jobs, self._next_generation(), ahead=True)))
+
+    def took(self, reads: Sequence[Read], commit_seconds: float) -> None:
+        """Learn what the tasks of an epoch and its commit took."""
+        rows = sum(read.stats.rows for read in reads)
+        if rows:
+            work = sum(read.opened.work_seconds for read in reads if isinstance(read.opened, NativeEpoch))
+            self._work, self._commit = work / rows, commit_seconds / rows
 
     def discard(self) -> None:
         """Drop what was read ahead."""
@@ -152,12 +163,12 @@ class Reader:
         self._generation = (self._generation + 1) % GENERATIONS
         return self._first + self._generation
 
-    def _read_all(self, jobs: Sequence[Job], generation: int) -> list[Read]:
+    def _read_all(self, jobs: Sequence[Job], generation: int, *, ahead: bool = False) -> list[Read]:
         started = time.perf_counter()
         reads: list[Read] = []
         # Where the kernel is asked for, no refusal counts.
         trials = Trials() if self.kernel == "native" else self._trials
-        openings = [_Opening(self, job, generation, trials) for job in jobs]
+        openings = [_Opening(self, job, generation, trials, ahead) for job in jobs]
         native = [opening.native for opening in openings if opening.native is not None]
         try:
             if native:
@@ -177,18 +188,31 @@ class Reader:
         self._prepare(spark)
         return spark
 
-    def tasks(self, spark: SparkSession) -> int:
-        """How many tasks a session may have at a time."""
+    def tasks(self, spark: SparkSession, *, ahead: bool) -> int:
+        """How many tasks a job may have at a time.
+
+        One that is done beside a commit has as many as are ready when the commit is: what more of them find of
+        the same groups, the store would have to put together.
+        """
         if self._most_tasks is None:
             most = spark.sparkContext.defaultParallelism
             self._most_tasks = min(int(spark.conf.get("spark.sql.shuffle.partitions") or most), most)
-        return self._most_tasks
+        return tasks_beside(self._work, self._commit, self._most_tasks) if ahead else self._most_tasks
+
+
+def tasks_beside(work: float, commit: float, most: int) -> int:
+    """How many tasks do so many seconds of work during a commit, if not all.
+
+    >>> [tasks_beside(work, 1.0, 4) for work in (0.2, 1.5, 9.0)], tasks_beside(0.2, 0.0, 4)
+    ([1, 2, 4], 4)
+    """
+    return max(1, min(most, ceil(work / commit))) if commit else most
 
 
 class _Opening:
     """A job on its way to becoming a read: by the kernel if that takes it, else by Spark SQL."""
 
-    def __init__(self, reader: Reader, job: Job, generation: int, trials: Trials) -> None:
+    def __init__(self, reader: Reader, job: Job, generation: int, trials: Trials, ahead: bool) -> None:
         entry, slice_ = job.entry, job.cut.slice
         self._job = job
         self._generation = generation
@@ -208,7 +232,7 @@ class _Opening:
                 self._max_ahead,
                 job.plans,
                 reader.forms,
-                reader.tasks(self._spark),
+                reader.tasks(self._spark, ahead=ahead),
                 trials,
                 self._on_spark,
                 on_clock,

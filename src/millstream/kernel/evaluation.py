@@ -6,10 +6,12 @@ whose rows DuckDB fails says so, and the others go on. Connections stay open wit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import duckdb
@@ -40,6 +42,8 @@ class Outcome:
     """By query; None for one on whose rows DuckDB failed."""
     used: tuple[int | None, ...] = ()
     """By query: the rows its view used, where the result does not tell."""
+    seconds: float = 0.0
+    """The time of a processor that it took."""
     refused: str | None = None
     """Why the rows were not taken at all."""
 
@@ -58,6 +62,7 @@ def warm_up(_: Iterable[object]) -> None:
 def evaluate(program: Program, share: Share, directory: str | None = None) -> Outcome:
     """The outcome of a share, with tables sent through a directory if one is given. Never raises for what
     the rows are."""
+    began = time.thread_time()
     try:
         rows, dead = _read(program, share)
     except (RefusedError, MillstreamError, pa.ArrowException, OSError) as error:
@@ -73,6 +78,7 @@ def evaluate(program: Program, share: Share, directory: str | None = None) -> Ou
         dead_rows=None if dead is None else send(dead, directory),
         results=tuple(results),
         used=tuple(used),
+        seconds=time.thread_time() - began,
     )
 
 
@@ -105,20 +111,82 @@ def _results(program: Program, rows: pa.Table, directory: str | None) -> tuple[l
     """The result of each query, and the rows it used where the result does not tell."""
     results: list[Parcel | None] = [None] * len(program.queries)
     used: list[int | None] = [None] * len(program.queries)
-    connection = _connection()
-    connection.register(ROWS, rows)
-    try:
+    with _over(program, rows) as ask:
         for number, query in enumerate(program.queries):
             # Whatever goes wrong here goes wrong for these views alone; Spark then says what it is.
             with suppress(duckdb.Error, pa.ArrowException):
-                found = connection.sql(query.sql).to_arrow_table()
+                found = ask(query.sql)
                 top = program.views[query.takes[0].view]
                 if top.top is not None:
-                    used[number] = connection.sql(count_sql(top)).fetchall()[0][0]
+                    used[number] = ask(count_sql(top)).column(0)[0].as_py()
                 results[number] = send(found, directory)
+    return results, used
+
+
+Ask = Callable[[str], pa.Table]
+"""Answers a query over `ROWS`."""
+
+
+@contextmanager
+def _over(program: Program, rows: pa.Table) -> Iterator[Ask]:
+    """Ask queries of a program over some rows: few rows are asked for sooner than a query is planned."""
+    if rows.num_rows <= _FEW:
+        prepared = _prepared(program, rows.schema)
+        prepared.rows.table = rows
+        try:
+            yield prepared.ask
+        finally:
+            prepared.rows.table = rows.schema.empty_table()
+        return
+    connection = _connection()
+    connection.register(ROWS, rows)
+    try:
+        yield lambda sql: connection.sql(sql).to_arrow_table()
     finally:
         connection.unregister(ROWS)
-    return results, used
+
+
+# Of so many rows DuckDB makes an answer in about the time that it takes to plan a query.
+_FEW = 20_000
+
+
+class _Rows:
+    """Rows that are others each time they are read. For DuckDB, one relation."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.table = schema.empty_table()
+
+    def __arrow_c_schema__(self) -> object:
+        return self.table.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+class _Prepared:
+    """A connection on which each query is planned when it is asked first."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.rows = _Rows(schema)
+        self._connection = _connection().cursor()
+        self._connection.register(ROWS, self.rows)
+        self._names: dict[str, str] = {}
+
+    def ask(self, sql: str) -> pa.Table:
+        if sql not in self._names:
+            name = f"__query{len(self._names)}"
+            self._connection.execute(f"PREPARE {name} AS {sql}")
+            self._names[sql] = name
+        with warnings.catch_warnings():
+            # That rows are copied once more, which for few of them is nothing.
+            warnings.simplefilter("ignore", UserWarning)
+            return self._connection.execute(f"EXECUTE {self._names[sql]}").to_arrow_table()
+
+
+@lru_cache(maxsize=16)
+def _prepared(program: Program, schema: pa.Schema) -> _Prepared:
+    """The prepared queries of a program; those that were not asked for longest are let go."""
+    return _Prepared(schema)
 
 
 # -- event time --------------------------------------------------------------------------------

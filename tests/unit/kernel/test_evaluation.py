@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from millstream.kernel import evaluation
 from millstream.kernel.evaluation import Outcome, evaluate, select
 from millstream.kernel.handover import drop, open_directory, receive, send
 from millstream.kernel.lines import RefusedError
@@ -43,6 +44,13 @@ def share(*given: tuple[str | None, int | None, int | None]) -> RowsShare:
     return RowsShare(send(rows(*given), None), None, None)
 
 
+@pytest.fixture(params=["few", "many"], autouse=True)
+def _planned(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries that are planned once, and queries that are planned each time."""
+    if request.param == "many":
+        monkeypatch.setattr(evaluation, "_FEW", -1)
+
+
 SUM = Output("__a0", "sum(v)", "sum({x})")
 ROWS = Output("__rows", "count(*)", "CAST(sum({x}) AS BIGINT)")
 
@@ -63,7 +71,7 @@ def deltas(program: Program, *outcomes: Outcome) -> list[list[tuple[object, ...]
             found |= dict.fromkeys(query.views)
             continue
         result = forms.combine(query, [receive(parcel) for parcel in parcels if parcel is not None])
-        for view, rows in query.deltas(result, program.views).items():
+        for view, rows in query.deltas([result], program.views).items():
             assert rows.schema == program.views[view].schema
             found[view] = sorted((tuple(row.values()) for row in rows.to_pylist()), key=repr)
     return [found[view] for view in range(len(program.views))]
