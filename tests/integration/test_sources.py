@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -516,6 +518,19 @@ def test_start_and_stop(connect: Connect) -> None:
     db.stop()
     db.stop()
     assert ids(db) == list(range(210))
+
+
+def test_what_runs_is_kept_until_it_is_closed(tmp_path: Path) -> None:
+    """A program may let go of a database that runs: it goes on, and is closed at the end of the program."""
+    db = ms.connect(tmp_path / "db")
+    db.start()
+    kept = weakref.ref(db)
+    del db
+    gc.collect()
+    found = kept()
+    assert found is not None
+    assert found.status()["running"]
+    found.close()
 
 
 def test_readers_see_one_epoch(connect: Connect) -> None:

@@ -1,6 +1,6 @@
-"""Joins of two relations.
+"""Joins and unions.
 
-Owns how two blocks become one. A filter that was put on one side before the join moves to WHERE
+Owns how several blocks become one. A filter that was put on one side before the join moves to WHERE
 where the join leaves it the same meaning, with its columns qualified; otherwise that side is
 nested. Must not decide which joins can be maintained: that is for the planner.
 """
@@ -15,7 +15,16 @@ from sqlglot import exp
 
 from millstream.builder.expressions import ColumnLike, Expression, all_of, as_column, condition, operand
 from millstream.builder.literals import Duration, duration_micros, identifier, interval
-from millstream.builder.queries import EVERYTHING, Block, from_item, nested, qualified, relation_names
+from millstream.builder.queries import (
+    EVERYTHING,
+    Block,
+    compile_block,
+    from_item,
+    nested,
+    output_names,
+    qualified,
+    relation_names,
+)
 from millstream.model.errors import MillstreamError, did_you_mean
 
 How = Literal["inner", "left", "right", "full"]
@@ -81,6 +90,18 @@ def join_blocks(
     return replace(left, joins=(*left.joins, join), where=all_of([left_filter, right_filter]), known=None)
 
 
+def time_of(block: Block, event_time: str | None) -> exp.Column:
+    """The event time of a side that a bound holds for; None is one that is not known."""
+    columns, names = output_names(block), relation_names(block)
+    if event_time is None or not names or (columns is not None and event_time not in columns):
+        raise MillstreamError(
+            "NO_EVENT_TIME",
+            "within needs the event times of both sides",
+            hint='put the bound into on: a["ts"].between(b["ts"], b["ts"] + ms.lit(timedelta(hours=1)))',
+        )
+    return exp.Column(this=identifier(event_time), table=identifier(names[0]))
+
+
 def bound(left: exp.Column, right: exp.Column, within: Within) -> Bound:
     """The bound between two event times."""
     before, after = within if isinstance(within, tuple) else (within, within)
@@ -90,6 +111,19 @@ def bound(left: exp.Column, right: exp.Column, within: Within) -> Bound:
             "BAD_JOIN", f"no two rows are within {within!r} of each other", hint="within=(before, after)"
         )
     return Bound(left, right, *micros)
+
+
+def unite_blocks(first: Block, others: Sequence[Block]) -> Block:
+    """The block that reads all, one after the other; its columns are those of the first."""
+    query = _branch(first)
+    for other in others:
+        query = exp.Union(this=query, expression=_branch(other), distinct=False)
+    return Block(query, None, known=output_names(first))
+
+
+def _branch(block: Block) -> exp.Query:
+    query = compile_block(block)
+    return exp.Subquery(this=query) if block.order or block.limit is not None else query
 
 
 def _side(block: Block, *, lift: bool) -> tuple[Block, exp.Expr | None]:

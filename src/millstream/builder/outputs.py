@@ -6,18 +6,31 @@ twice, and columns computed before are resolved.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
+from millstream.builder.aggregates import holds_aggregate
 from millstream.builder.expressions import ColumnLike, Expression, Ordering, as_column, operand
-from millstream.builder.queries import STAR, Block, Output, by_output_name, compile_block, resolve
+from millstream.builder.queries import STAR, Block, Output, by_output_name, resolve
 from millstream.model.errors import MillstreamError
 
 
-def branch(block: Block) -> exp.Query:
-    query = compile_block(block)
-    return exp.Subquery(this=query) if block.order or block.limit is not None else query
+def listed(
+    block: Block, columns: Sequence[ColumnLike], named: Mapping[str, ColumnLike], step: str
+) -> tuple[Output, ...]:
+    """The outputs that a caller lists; a star stands for the columns that the block has."""
+    outputs: list[Output] = []
+    for column, name in (*((c, None) for c in columns), *((c, n) for n, c in named.items())):
+        expression = as_column(column)
+        if holds_aggregate(expression.node):
+            raise MillstreamError("AGGREGATE_OUTSIDE_AGG", f"{step} cannot hold an aggregate", hint="use agg")
+        if isinstance(expression.node, exp.Star):
+            outputs.extend(block.columns)
+        else:
+            outputs.append(output(block, expression, name, step))
+    return check_names(tuple(outputs))
 
 
 def output(block: Block, expression: Expression, name: str | None, step: str) -> Output:

@@ -3,7 +3,7 @@
 Owns `Block` and its compilation. Every function of StreamSQL is pure, so a column computed by an
 earlier step can stand for its expression in a later one: steps share one SELECT for as long as
 SQL gives that the same meaning, and are nested where it does not. Which step may follow which is
-decided in `relations`.
+for the steps to say: `selections`, `groups` and `joins`.
 """
 
 from __future__ import annotations
@@ -88,6 +88,11 @@ class Block:
     def is_open(self) -> bool:
         """Whether the select list says all that the block has: no more than rows, as they come."""
         return not (self.aggregated or self.is_distinct or self.is_cut)
+
+    @property
+    def lacks_aggregates(self) -> bool:
+        """Whether rows are grouped and nothing is computed of the groups yet."""
+        return self.keys is not None and not self.aggregated
 
 
 # Not a function of the row alone, or not one row for each: they cannot be moved to another clause.

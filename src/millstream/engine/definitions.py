@@ -342,9 +342,16 @@ class Definitions:
             parts = [part.name for plan in plans for part in plan.parts]
         self.store.drop(*parts)
         self.catalog.remove(entry.name)
+        self.tidy_forms()
         if isinstance(entry, StreamEntry) and isinstance(entry.options, LogOptions):
             self._drop_topic(entry.options.topic or entry.name)
         return True
+
+    def tidy_forms(self) -> None:
+        """Let go of the kernel's forms of views that are gone, or that never came to be. Asks nothing of Spark."""
+        views = self.catalog.views()
+        plans = [view.plan for view in views] + [view.successor.made for view in views if view.successor is not None]
+        self.forms.keep(part for plan in plans if plan is not None for part in plan.on_spark)
 
     def _check_unread(self, name: str, position: Position | None) -> None:
         """Refuse to take away what a view reads."""

@@ -58,6 +58,7 @@ class Replacing:
                 self._check_readers(entry, statement, create.position)
             self.store.change_view(old, new, render(statement))
             entry.statement, entry.plan = statement, new
+            self.definitions.tidy_forms()
             return
         options = ViewOptions.read(dict(create.options), create.position)
         self._begin(entry, statement, share=True, backfill=options.backfill)
@@ -68,6 +69,7 @@ class Replacing:
             parts = entry.successor.parts
             self.store.drop(*(part.name for part in parts.parts), letters_of=parts.streams)
             entry.successor = None
+            self.definitions.tidy_forms()
 
     def restore(self, statement: CreateView) -> None:
         """Go on with a view that was being built when the database was closed."""
@@ -92,6 +94,7 @@ class Replacing:
         assert entry.successor is not None
         entry.statement, entry.plan, entry.successor = entry.successor.statement, swap.new, None
         self.catalog.arrange()
+        self.definitions.tidy_forms()
 
     # -- beginning -----------------------------------------------------------------------------
 

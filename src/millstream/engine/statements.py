@@ -310,6 +310,8 @@ class Statements:
         streams = {name: db.catalog.stream(name).stream for name in plan.streams}
         slacks = {name: slack_words(stream, db.store.progress(name)) for name, stream in streams.items()}
         kernels = {part.name: self._kernel_words(part, streams[part.stream]) for part in plan.on_spark}
+        # What was only explained is not kept.
+        db.definitions.tidy_forms()
         return _result([{"plan": line} for line in explain_plan(plan, streams, slacks, kernels)], {"plan": str})
 
     def _kernel_words(self, part: View, stream: Stream) -> list[str]:

@@ -38,7 +38,7 @@ _MOST_PROGRAMS = 16
 
 
 class NativeForms:
-    """The kernel's forms of views, each made once, and the programs made of them."""
+    """The kernel's forms of views, each made once and kept while the view lives, and the programs made of them."""
 
     def __init__(self, directory: str | None) -> None:
         self.directory = directory
@@ -64,6 +64,12 @@ class NativeForms:
                 except NotNativeError as error:
                     self._forms[key] = error
             return self._forms[key]
+
+    def keep(self, views: Iterable[View]) -> None:
+        """Let go of the forms of all views but these."""
+        live = set(views)
+        with self._lock:
+            self._forms = {key: form for key, form in self._forms.items() if key[1] in live}
 
     def program(
         self, stream: Stream, max_ahead: int | None, views: tuple[NativeView, ...], needs_landed: bool

@@ -1,11 +1,14 @@
-"""What it means that the builder and a text say the same."""
+"""What it means that the builder and a text say the same, and that misuse is refused."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from sqlglot import exp
 
+import millstream as ms
 from millstream.builder.relations import Relation
 from millstream.sql import check_query, parse_statement, render
 from millstream.sql.statements import CreateView
@@ -30,6 +33,14 @@ def check_round_trip(statement: CreateView) -> None:
     assert again == statement
     assert statement.position is not None
     assert statement.position.text == text
+
+
+def refused(code: str, misuse: Callable[[], object]) -> None:
+    """A call is refused with a code, in a sentence that can stand after it."""
+    with pytest.raises(ms.MillstreamError) as caught:
+        misuse()
+    assert caught.value.code == code
+    assert caught.value.message[0].islower() or not caught.value.message[0].isalpha()
 
 
 def bare(node: exp.Expr) -> exp.Expr:

@@ -14,7 +14,7 @@ EXPORTED = [name for name in ms.__all__ if ms._HOMES[name].startswith("millstrea
 METHODS = [
     (owner, name)
     for owner in ("Aggregate", "Expression", "Relation", "View")
-    for name, member in vars(getattr(ms, owner)).items()
+    for name, member in inspect.getmembers(getattr(ms, owner))
     if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
 ]
 

@@ -1,0 +1,43 @@
+"""The Spark sessions of a database: one for live epochs and one for what is read beside them.
+
+Owns when Spark starts and when sessions are made: when they are first needed, unless Spark was told
+to begin before. Must not stop Spark, which other databases of the process share.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from millstream.model.settings import SparkSettings
+from millstream.spark.session import new_session, start_spark
+
+
+class Sessions:
+    def __init__(self, settings: SparkSettings, log_dir: Path) -> None:
+        self._settings = settings
+        self._log_dir = log_dir
+        self._spark: Future[SparkSession] | None = None
+        self._live: SparkSession | None = None
+        self._beside: SparkSession | None = None
+
+    def begin(self) -> Future[SparkSession]:
+        """Have Spark start while the caller goes on."""
+        if self._spark is None:
+            self._spark = start_spark(self._settings, self._log_dir)
+        return self._spark
+
+    def live(self) -> SparkSession:
+        if self._live is None:
+            self._live = new_session(self.begin().result(), self._settings)
+        return self._live
+
+    def beside(self) -> SparkSession:
+        """A session whose jobs leave a core to those of live epochs."""
+        if self._beside is None:
+            running = self.begin().result()
+            cores = max(1, running.sparkContext.defaultParallelism - 1)
+            self._beside = new_session(running, self._settings, parallelism=cores)
+        return self._beside
