@@ -25,6 +25,7 @@ from millstream.store.changelog import ADD, EARLY, FORGET, LATE, REMOVE, changes
 from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, public
+from millstream.store.sizes import Sizes
 
 DELTA = "__delta"
 """The name under which the delta of an epoch is registered."""
@@ -186,32 +187,8 @@ def create_state(connection: duckdb.DuckDBPyConnection, view: AggregateView, del
     connection.unregister(DELTA)
 
 
-# From so many groups on, DuckDB deletes and inserts rows sooner than it changes them in place; in a large state from
-# fewer on, since each group that is changed in place costs about as much as the 2,048 rows that it is stored with.
+# From so many groups on, a statement for each step is the faster way.
 _MANY = 50_000
-_SOME, _LARGE = 1_000, 500_000
-
-
-class Sizes:
-    """Which states are large. They are counted when enough was merged into them that it may be otherwise."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, tuple[int, int]] = {}
-        """By view: the groups that were counted, and those that were merged since."""
-
-    def is_large(self, connection: duckdb.DuckDBPyConnection, view: AggregateView, merged: int) -> bool:
-        rows, since = self._known.get(view.name, (-1, 0))
-        since += merged
-        if rows < 0 or since >= max(rows, _LARGE - rows):
-            ((rows,),) = connection.execute(f"SELECT count(*) FROM {StateSQL(view).table}").fetchall()
-            since = 0
-        self._known[view.name] = (rows, since)
-        return rows >= _LARGE
-
-    def forget(self, view: str) -> None:
-        self._known.pop(view, None)
-
-
 MERGED = "__m"
 """The groups that an epoch touches as they are after it, while it is merged."""
 
@@ -274,14 +251,14 @@ class LiveAggregate:
         feeds: bool,
         *,
         repeats: bool = False,
-        sizes: Sizes | None = None,
+        sizes: Sizes,
     ) -> None:
         if feeds:
             begin_changes(connection, self.view.name)
         if delta is not None and delta.num_rows:
             connection.register(DELTA, delta)
-            is_large = sizes is not None and sizes.is_large(connection, self.view, delta.num_rows)
-            self._merge(connection, delta, at, feeds, repeats, is_large)
+            anew = sizes.writes_anew(connection, StateSQL(self.view).table, delta.num_rows)
+            self._merge(connection, delta, at, feeds, repeats, anew)
             connection.unregister(DELTA)
         self._forget(connection, at, feeds)
 
@@ -292,7 +269,7 @@ class LiveAggregate:
         at: Moment,
         feeds: bool,
         repeats: bool,
-        is_large: bool,
+        anew: bool,
     ) -> None:
         view, sql = self.view, StateSQL(self.view)
         # What was there before matters only where it may be what is there now, or is published itself.
@@ -318,10 +295,9 @@ class LiveAggregate:
             f"SELECT {', '.join(columns)} FROM {sql.joined(delta)})"
         )
         changes = _Changes(", ".join(new), ", ".join(old), needs_old)
-        many = delta.num_rows >= _MANY
         steps = [] if view.hidden else self._published(at, changes)
-        steps += self._kept(at, changes.changed, anew=many or (is_large and delta.num_rows >= _SOME))
-        if not feeds and not many:
+        steps += self._kept(at, changes.changed, anew=anew)
+        if not feeds and delta.num_rows < _MANY:
             connection.execute(at_once(merged, steps))
             return
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {MERGED} AS {merged}")

@@ -24,7 +24,7 @@ from millstream.model.user_functions import UserFunction
 from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import VERSIONS, AppendView, QueryView, Stream, View, ViewPlan
 from millstream.sql import quote
-from millstream.store.aggregate import LiveAggregate, Sizes
+from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
 from millstream.store.changelog import fold_in, read_changes_sql, write_out
 from millstream.store.cleaning import Cleaner
@@ -49,6 +49,7 @@ from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, removed
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.query import QueryMaintainer
+from millstream.store.sizes import Sizes
 from millstream.store.swap import Swapping
 from millstream.store.table import Table
 from millstream.store.triggered import TriggeredAggregate
@@ -205,8 +206,8 @@ class DuckDBStore:
             for name in names:
                 self._drop(txn, name)
             drop_letters_for(txn, letters_of, names)
+        self._sizes.forget()
         for name in names:
-            self._sizes.forget(name)
             for kind in ("stream", "view"):
                 self._note_progress(name, kind, None)
 
@@ -312,6 +313,8 @@ class DuckDBStore:
                 Append(rows.view).let_go(txn, Moment(epoch, part.now, rows.before, rows.after))
             self._record(txn, part, epoch, stale)
         self._epoch = epoch
+        if part.swaps:
+            self._sizes.forget()
         for stream in part.streams:
             self._note_progress(stream.stream.name, "stream", stream.progress)
         for view in part.views:
@@ -334,7 +337,7 @@ class DuckDBStore:
             )
         if part.dead_rows is not None:
             keep_dead(txn, stream, None, at, part.dead_rows)
-        return Table(stream).merge(txn, part.table_rows, at) if stream.primary_key else 0
+        return Table(stream).merge(txn, part.table_rows, at, self._sizes) if stream.primary_key else 0
 
     def _commit_view(
         self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart, feeds: bool
