@@ -114,8 +114,10 @@ class Table:
         connection.execute(f"DELETE FROM {table} WHERE rowid IN (SELECT a.__row {applied} WHERE {gone})")
         if not anew:
             assign = ", ".join(f"{quote(column)} = a.{quote(column)}" for column in columns)
+            # In their order: rows that are far apart cost DuckDB ten times as much to change.
             connection.execute(
-                f"UPDATE {table} AS t SET {assign} {applied} WHERE t.rowid = a.__row AND NOT a.__delete AND a.__differs"
+                f"UPDATE {table} AS t SET {assign} FROM (SELECT * FROM {_APPLIED} ORDER BY __row) a "
+                f"WHERE t.rowid = a.__row AND NOT a.__delete AND a.__differs"
             )
         connection.execute(f"INSERT INTO {table} SELECT {listed(columns, 'a')} {applied} WHERE {come}")
         if self._remembers:

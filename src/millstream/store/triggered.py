@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView
 from millstream.sql import quote
-from millstream.store.aggregate import DELTA, MERGED, StateSQL, at_once, create_state
+from millstream.store.aggregate import DELTA, IN_ORDER, MERGED, StateSQL, at_once, create_state
 from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, changes_table, create_changelog, header, pane_of
 from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
@@ -106,7 +106,7 @@ class TriggeredAggregate:
         assign = ", ".join(f"{name} = {MERGED}.{name}" for name in names)
         merged = f"WITH d AS ({sql.loaded(at, repeats)}) SELECT {', '.join(columns)} FROM {sql.joined(delta)}"
         update = (
-            f"UPDATE {sql.table} SET {assign}, __at = {at.now} FROM {MERGED} WHERE {sql.table}.rowid = {MERGED}.__rid"
+            f"UPDATE {sql.table} SET {assign}, __at = {at.now} FROM {IN_ORDER} WHERE {sql.table}.rowid = {MERGED}.__rid"
         )
         insert = (
             f"INSERT INTO {sql.table} BY NAME SELECT {', '.join([*sql.group, *names])}, 0 AS __fired, "
