@@ -21,7 +21,7 @@ from millstream.plan.identities import add_op
 from millstream.plan.nodes import AggregateView, prefixed
 from millstream.plan.windows import CountWindow, Window
 from millstream.sql import quote
-from millstream.store.changelog import ADD, EARLY, FORGET, LATE, REMOVE, changes_table, create_changelog, header
+from millstream.store.changelog import ADD, EARLY, FORGET, LATE, REMOVE, create_changelog, header, noted
 from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, public
@@ -232,10 +232,8 @@ class LiveAggregate:
             # An aggregate over no rows is a row.
             connection.execute(f"INSERT INTO {sql.table} (__fired, __at) VALUES (0, {now})")
         if view.is_global and not view.hidden:
-            connection.execute(
-                f"INSERT INTO {changes_table(view.name)} "
-                f"SELECT {header(Moment(epoch, now), ADD, add_op(view))}, * FROM {public(view.name)}"
-            )
+            head = header(Moment(epoch, now), ADD, add_op(view))
+            connection.execute(noted(view.name, head, f"* FROM {public(view.name)}"))
             connection.execute(f"UPDATE {sql.table} SET __fired = (SELECT count(*) FROM {public(view.name)})")
 
     def show(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -332,15 +330,15 @@ class LiveAggregate:
         view, sql = self.view, StateSQL(self.view)
         pane = f"IF({sql.ends_at()} <= {at.before}, {LATE}, {EARLY})" if view.windows_close else EARLY
         tail = pane, "__fired", sql.final(at.after)
-        log = f"INSERT INTO {changes_table(view.name)} SELECT"
-        add = f"{log} {header(at, ADD, add_op(view), *tail)}, {changes.new} FROM {MERGED} WHERE {changes.shown}"
+        head = header(at, ADD, add_op(view), *tail)
+        add = noted(view.name, head, f"{changes.new} FROM {MERGED} WHERE {changes.shown}")
         removes_always = view.trigger.accumulation == "retracting"
         if not removes_always and view.having is None:
             return [add]
         op = "retract" if removes_always else "delete"
         condition = "__shown" if removes_always else "__shown AND NOT __show"
         head = header(at, REMOVE, op, *tail)
-        return [f"{log} {head}, {changes.old} FROM {MERGED} WHERE {condition} AND {changes.changed}", add]
+        return [noted(view.name, head, f"{changes.old} FROM {MERGED} WHERE {condition} AND {changes.changed}"), add]
 
     def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
         """Drop what is older than the view retains, and say so in the changelog."""
@@ -353,16 +351,10 @@ class LiveAggregate:
             old = f"__at <= {at.now - view.retain}"
         final = "true" if view.windows_close else "false"
         op = "retract" if view.trigger.accumulation == "retracting" else "delete"
-        connection.execute(
-            f"INSERT INTO {changes_table(view.name)} SELECT {header(at, FORGET, op, LATE, '__fired', final)}, "
-            f"{', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}"
-        )
+        gone = f"{', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}"
+        connection.execute(noted(view.name, header(at, FORGET, op, LATE, "__fired", final), gone))
         if feeds:
-            note_changes(
-                connection,
-                view.name,
-                removed_sql=f"SELECT {', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}",
-            )
+            note_changes(connection, view.name, removed_sql=f"SELECT {gone}")
         connection.execute(f"DELETE FROM {sql.table} WHERE {old}")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from millstream.plan.nodes import AppendView
 from millstream.sql import quote
 from millstream.store.aggregate import DELTA
-from millstream.store.changelog import ADD, FORGET, LATE, changes_table, create_changelog, derive_changelog, header
+from millstream.store.changelog import ADD, FORGET, LATE, create_changelog, derive_changelog, header, noted
 from millstream.store.deltas import note_changes
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, removed
@@ -69,10 +69,8 @@ class Append:
                 f"INSERT INTO {self._rows} SELECT {at.epoch}, {at.now}, __t, {self._columns} FROM {DELTA}{is_open}"
             )
             if not view.only_grows:
-                connection.execute(
-                    f"INSERT INTO {changes_table(view.name)} "
-                    f"SELECT {header(at, ADD, 'insert')}, {self._columns} FROM {DELTA}{is_open}"
-                )
+                come = f"{self._columns} FROM {DELTA}{is_open}"
+                connection.execute(noted(view.name, header(at, ADD, "insert"), come))
             connection.unregister(DELTA)
         if feeds:
             connection.execute(
@@ -82,13 +80,10 @@ class Append:
         if view.retain is not None:
             # By event time where there is one; rows without it age by when they came.
             old = f"coalesce(__t <= {at.after - view.retain}, __at <= {at.now - view.retain})"
-            connection.execute(
-                f"INSERT INTO {changes_table(view.name)} "
-                f"SELECT {header(at, FORGET, 'retract', LATE, final='true')}, "
-                f"{self._columns} FROM {self._rows} WHERE {old}"
-            )
+            gone = f"{self._columns} FROM {self._rows} WHERE {old}"
+            connection.execute(noted(view.name, header(at, FORGET, "retract", LATE, final="true"), gone))
             if feeds:
-                note_changes(connection, view.name, removed_sql=f"SELECT {self._columns} FROM {self._rows} WHERE {old}")
+                note_changes(connection, view.name, removed_sql=f"SELECT {gone}")
             connection.execute(f"DELETE FROM {self._rows} WHERE {old}")
 
     def let_go(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:

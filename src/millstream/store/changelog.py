@@ -41,18 +41,24 @@ def header(
     return f"{f'IF({when}, {change}, NULL)' if when else change}, {index}"
 
 
+def noted(view: str, head: str, rows: str) -> str:
+    """The statement that notes changes: their header, and the view's columns `FROM` where they are."""
+    return f"INSERT INTO {changes_table(view)} SELECT {head}, {rows}"
+
+
 def _kind(order: int, op: str) -> int:
     return (order << _ORDER_AT) + (_OPS.index(op) << _OP_AT)
 
 
 def pane_of(kind: str) -> str:
     """The pane that a column names."""
-    return f"CASE {kind} WHEN 'early' THEN {EARLY} WHEN 'on_time' THEN {ON_TIME} ELSE {LATE} END"
+    cases = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(_PANES))
+    return f"CASE {kind} {cases} END"
 
 
 def is_of(order: int) -> str:
     """Whether a row is a change of some order within its epoch; NULL if it is none."""
-    return f"({_bits(_ORDER_AT)}) = {order}"
+    return f"{_bits(_ORDER_AT)} = {order}"
 
 
 def until(epoch: int) -> str:
@@ -78,8 +84,8 @@ def changes_table(view: str) -> str:
 
 def create_changelog(connection: duckdb.DuckDBPyConnection, view: str, relation: str) -> None:
     """Create the changelog of a view whose columns are those of a relation."""
-    header = ", ".join(f"CAST(NULL AS {type_}) AS {name}" for name, type_ in HEADER)
-    connection.execute(f"CREATE TABLE {changes_table(view)} AS SELECT {header}, * FROM {relation} LIMIT 0")
+    empty = ", ".join(f"CAST(NULL AS {type_}) AS {name}" for name, type_ in HEADER)
+    connection.execute(f"CREATE TABLE {changes_table(view)} AS SELECT {empty}, * FROM {relation} LIMIT 0")
 
 
 def derive_changelog(connection: duckdb.DuckDBPyConnection, view: str, rows: str, columns: str) -> None:

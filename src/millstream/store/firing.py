@@ -12,8 +12,11 @@ import duckdb
 
 from millstream.plan.nodes import AggregateView
 from millstream.sql.statements import EveryEpoch, EveryInterval, EveryRows, Rate
+from millstream.store.changelog import pane_of
 from millstream.store.moment import Moment
 
+# What a firing says of its changes: pane, index, whether it is the last.
+PANE = pane_of("__kind"), "__fired", "__final"
 TRIGGER_COLUMNS = ", CAST(0 AS BIGINT) AS __pending, CAST(NULL AS BIGINT) AS __due, false AS __on_time"
 
 

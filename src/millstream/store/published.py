@@ -29,16 +29,14 @@ from millstream.store.changelog import (
     create_changelog,
     header,
     is_of,
-    pane_of,
 )
+from millstream.store.firing import PANE
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, removed
 
 FIRED = "__fired_windows"
 """`__sid`, `__end`, `__fired`, `__kind`, `__final`, `__show` and the new values `__n0`…"""
 REMOVED, ADDED = "__removed", "__added"
-# What a firing says of its changes.
-_TAIL = pane_of("__kind"), "__fired", "__final"
 
 
 def new_id(at: Moment) -> str:
@@ -131,7 +129,7 @@ class Published:
         op, when = ("retract", "") if self._retracting else ("delete", f"NOT f.__show OR {moved}")
         old = ", ".join(f"s.{column}" for column in self.columns)
         connection.execute(
-            f"INSERT INTO {REMOVED} SELECT {header(at, REMOVE, op, *_TAIL, when)}, {old} "
+            f"INSERT INTO {REMOVED} SELECT {header(at, REMOVE, op, *PANE, when)}, {old} "
             f"FROM {self.shown} s JOIN {FIRED} f USING (__sid) WHERE __published ORDER BY s.__end, __sid"
         )
         self._log(connection, REMOVED, REMOVE)
@@ -152,7 +150,7 @@ class Published:
     def _add(self, connection: duckdb.DuckDBPyConnection, at: Moment, op: str) -> None:
         new = ", ".join(f"__n{index}" for index in range(len(self.columns)))
         connection.execute(
-            f"INSERT INTO {ADDED} SELECT {header(at, ADD, op, *_TAIL)}, {new} "
+            f"INSERT INTO {ADDED} SELECT {header(at, ADD, op, *PANE)}, {new} "
             f"FROM {FIRED} WHERE __published AND __show ORDER BY __end, __sid"
         )
         self._log(connection, ADDED, ADD)

@@ -21,11 +21,11 @@ from millstream.store.changelog import (
     FORGET,
     LATE,
     REMOVE,
-    changes_table,
     create_changelog,
     derive_changelog,
     header,
     kept_past,
+    noted,
 )
 from millstream.store.deltas import has_rows, note_changes, remove_rows
 from millstream.store.moment import Moment
@@ -67,10 +67,8 @@ class QueryMaintainer:
             derive_changelog(connection, view.name, self._rows, self._own)
         elif not view.hidden:
             create_changelog(connection, view.name, public(view.name))
-            connection.execute(
-                f"INSERT INTO {changes_table(view.name)} "
-                f"SELECT {header(Moment(epoch, now), ADD, add_op(view))}, {self._own} FROM {self._rows}"
-            )
+            head = header(Moment(epoch, now), ADD, add_op(view))
+            connection.execute(noted(view.name, head, f"{self._own} FROM {self._rows}"))
 
     def show(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create what readers see."""
@@ -249,7 +247,6 @@ class QueryMaintainer:
 
     def _log(self, connection: duckdb.DuckDBPyConnection, at: Moment, loses: bool, gains: bool) -> None:
         view, gone, come = self.view, removed(self.view.name), added(self.view.name)
-        log = f"INSERT INTO {changes_table(view.name)} SELECT"
         if loses:
             refined = add_op(self.view) == "upsert"
             op = "delete" if refined else "retract"
@@ -257,9 +254,9 @@ class QueryMaintainer:
             if refined:
                 same = " AND ".join(f"c.{quote(n)} IS NOT DISTINCT FROM g.{quote(n)}" for n in view.identity)
                 unless = f" WHERE NOT EXISTS (SELECT 1 FROM {come} c WHERE {same})"
-            connection.execute(f"{log} {header(at, REMOVE, op)}, {self._own} FROM {gone} g{unless}")
+            connection.execute(noted(view.name, header(at, REMOVE, op), f"{self._own} FROM {gone} g{unless}"))
         if gains:
-            connection.execute(f"{log} {header(at, ADD, add_op(view))}, {self._own} FROM {come}")
+            connection.execute(noted(view.name, header(at, ADD, add_op(view)), f"{self._own} FROM {come}"))
 
     def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> bool:
         """Drop what is older than the view retains, and say so in the changelog."""
@@ -270,10 +267,8 @@ class QueryMaintainer:
         old = f"FROM {self._rows} WHERE coalesce({by_time}, __at <= {at.now - view.retain})"
         note_changes(connection, view.name, removed_sql=f"SELECT {', '.join(self.kept)} {old}")
         if not view.hidden:
-            connection.execute(
-                f"INSERT INTO {changes_table(view.name)} "
-                f"SELECT {header(at, FORGET, 'retract', LATE, final='true')}, {self._own} {old}"
-            )
+            head = header(at, FORGET, "retract", LATE, final="true")
+            connection.execute(noted(view.name, head, f"{self._own} {old}"))
         connection.execute(f"DELETE {old}")
         return has_rows(connection, removed(view.name))
 

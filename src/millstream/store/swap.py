@@ -21,12 +21,12 @@ from millstream.store.changelog import (
     EARLY,
     LATE,
     REMOVE,
-    changes_table,
     create_changelog,
     derive_changelog,
     fold_in,
     header,
     kept_past,
+    noted,
     write_out,
 )
 from millstream.store.completeness import forget_completeness
@@ -184,16 +184,16 @@ class Swapping:
         own = ", ".join(quote(n) for n, _ in self._columns(come or gone or public(self._name)) if n[:2] != "__")
         closes = not isinstance(new, QueryView) and new.windows_close
         pane = LATE if closes else EARLY
-        log = f"INSERT INTO {changes_table(self._name)} SELECT"
         if gone is not None:
             op, unless = "retract", ""
             if add_op(old) == "upsert":
                 op = "delete"
                 if come is not None and add_op(new) == "upsert":
                     unless = self._replaced(come)
-            connection.execute(f"{log} {header(self.at, REMOVE, op, pane)}, {own} FROM {gone} g{unless}")
+            head = header(self.at, REMOVE, op, pane)
+            connection.execute(noted(self._name, head, f"{own} FROM {gone} g{unless}"))
         if come is not None:
-            connection.execute(f"{log} {header(self.at, ADD, add_op(new), pane)}, {own} FROM {come}")
+            connection.execute(noted(self._name, header(self.at, ADD, add_op(new), pane), f"{own} FROM {come}"))
 
     def _replaced(self, come: str) -> str:
         """Leave out rows that an upsert replaces."""

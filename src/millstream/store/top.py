@@ -21,7 +21,7 @@ from millstream.plan.identities import add_op
 from millstream.plan.nodes import TopView
 from millstream.sql import quote
 from millstream.store.aggregate import DELTA
-from millstream.store.changelog import ADD, REMOVE, changes_table, create_changelog, header
+from millstream.store.changelog import ADD, REMOVE, create_changelog, header, noted
 from millstream.store.deltas import begin_changes, has_rows
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, listed, public, removed
@@ -118,10 +118,9 @@ class TopRows:
         if view.hidden:
             return
         own = listed(out.name for out in view.outputs)
-        log = f"INSERT INTO {changes_table(view.name)} SELECT"
         if loses:
-            connection.execute(f"{log} {header(at, REMOVE, 'retract')}, {own} FROM {removed(view.name)}")
-        connection.execute(f"{log} {header(at, ADD, add_op(view))}, {own} FROM {relation}")
+            connection.execute(noted(view.name, header(at, REMOVE, "retract"), f"{own} FROM {removed(view.name)}"))
+        connection.execute(noted(view.name, header(at, ADD, add_op(view)), f"{own} FROM {relation}"))
 
     def _repeats(self, connection: duckdb.DuckDBPyConnection, come: str) -> bool:
         """Whether a row looks like one of the same partition that goes."""

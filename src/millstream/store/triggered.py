@@ -16,9 +16,9 @@ import pyarrow as pa
 from millstream.plan.nodes import AggregateView
 from millstream.sql import quote
 from millstream.store.aggregate import DELTA, IN_ORDER, MERGED, StateSQL, at_once, create_state
-from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, changes_table, create_changelog, header, pane_of
+from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, create_changelog, header, noted
 from millstream.store.deltas import begin_changes, note_changes
-from millstream.store.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
+from millstream.store.firing import PANE, TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, public
 
@@ -154,25 +154,20 @@ class TriggeredAggregate:
 
     def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
         view = self.view
-        changes = changes_table(view.name)
         new = ", ".join(f"__n{index}" for index in range(len(view.outputs)))
         old = ", ".join(self._published)
-        tail = pane_of("__kind"), "__fired", "__final"
         if self._discarding:
             window = "__ws" if view.window is not None else "NULL"
             connection.execute(f"INSERT INTO {self._rows} SELECT {window}, {at.now}, {new} FROM __f WHERE __show")
         elif not view.hidden:
             op, condition = ("retract", "__shown") if self._retracting else ("delete", "__shown AND NOT __show")
-            connection.execute(
-                f"INSERT INTO {changes} SELECT {header(at, REMOVE, op, *tail)}, {old} FROM __f WHERE {condition}"
-            )
+            head = header(at, REMOVE, op, *PANE)
+            connection.execute(noted(view.name, head, f"{old} FROM __f WHERE {condition}"))
         if view.hidden:
             return
         op = "insert" if self._discarding or self._retracting else "upsert"
         order = "ORDER BY __ws, __rid" if view.window is not None else "ORDER BY __rid"
-        connection.execute(
-            f"INSERT INTO {changes} SELECT {header(at, ADD, op, *tail)}, {new} FROM __f WHERE __show {order}"
-        )
+        connection.execute(noted(view.name, header(at, ADD, op, *PANE), f"{new} FROM __f WHERE __show {order}"))
 
     def _close(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
         """Move windows that no row can reach any more out of the state."""
@@ -198,17 +193,16 @@ class TriggeredAggregate:
         else:
             old = f"__at <= {at.now - view.retain}"
         op = "retract" if self._retracting or self._discarding else "delete"
-        changes = header(at, FORGET, op, LATE, final="true")
-        insert = f"INSERT INTO {changes_table(view.name)} SELECT {changes}, "
+        head = header(at, FORGET, op, LATE, final="true")
         if feeds:
             note_changes(connection, view.name, removed_sql=f"SELECT {own} FROM {self._rows} WHERE {old}")
-        connection.execute(f"{insert}{own} FROM {self._rows} WHERE {old}")
+        connection.execute(noted(view.name, head, f"{own} FROM {self._rows} WHERE {old}"))
         connection.execute(f"DELETE FROM {self._rows} WHERE {old}")
         if not view.windows_close:
             shown = f"{', '.join(self._published)} FROM {sql.table} WHERE {old} AND __shown"
             if feeds:
                 note_changes(connection, view.name, removed_sql=f"SELECT {shown}")
-            connection.execute(f"{insert}{shown}")
+            connection.execute(noted(view.name, head, shown))
             connection.execute(f"DELETE FROM {sql.table} WHERE {old}")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
