@@ -25,7 +25,7 @@ from millstream.store.changelog import ADD, EARLY, FORGET, LATE, REMOVE, create_
 from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, public
-from millstream.store.sizes import Sizes
+from millstream.store.sizes import Sizes, in_order
 
 DELTA = "__delta"
 """The name under which the delta of an epoch is registered."""
@@ -191,8 +191,6 @@ def create_state(connection: duckdb.DuckDBPyConnection, view: AggregateView, del
 _MANY = 50_000
 MERGED = "__m"
 """The groups that an epoch touches as they are after it, while it is merged."""
-# Rows that are far apart cost DuckDB ten times as much to change.
-IN_ORDER = f"(SELECT * FROM {MERGED} ORDER BY __rid) AS {MERGED}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +319,8 @@ class LiveAggregate:
         if anew:
             return [f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM {MERGED})", insert]
         assign = ", ".join(f"{name} = {value}" for name, value in kept.items())
-        update = f"UPDATE {sql.table} SET {assign} FROM {IN_ORDER} WHERE {sql.table}.rowid = {MERGED}.__rid"
+        source = in_order(MERGED, "__rid", MERGED)
+        update = f"UPDATE {sql.table} SET {assign} FROM {source} WHERE {sql.table}.rowid = {MERGED}.__rid"
         # A group over all rows is there from the beginning.
         return [update] if view.is_global else [update, f"{insert} WHERE __rid IS NULL"]
 

@@ -1,4 +1,4 @@
-"""How rows of a table had better be changed: in place, or by deleting and inserting them.
+"""How rows of a table had better be changed: in place and in order, or by deleting and inserting them.
 
 For DuckDB a change in place costs about as much as the 2,048 rows that a value is stored with, in its log too; rows
 that are written anew leave gaps, which a checkpoint closes. So few rows are changed in place, and many are
@@ -11,6 +11,15 @@ import duckdb
 
 MANY = 50_000
 SOME, LARGE = 1_000, 500_000
+
+
+def in_order(rows: str, row_id: str, name: str) -> str:
+    """Rows that say what to change, in the order in which it is stored: in no order it takes DuckDB ten times as long.
+
+    >>> in_order("temp.moves", "__rid", "m")
+    '(SELECT * FROM temp.moves ORDER BY __rid) AS m'
+    """
+    return f"(SELECT * FROM {rows} ORDER BY {row_id}) AS {name}"
 
 
 class Sizes:

@@ -25,6 +25,7 @@ from millstream.store.changelog import ADD, REMOVE, create_changelog, header, no
 from millstream.store.deltas import begin_changes, has_rows
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, listed, public, removed
+from millstream.store.sizes import in_order
 
 # What a merge does, a row each: `__rid` of a kept row or `__n` of a new one, and its rank `__now`.
 _MOVES = "temp.__moves"
@@ -148,7 +149,7 @@ class TopRows:
             )
         if loses and view.shows_rank:
             connection.execute(
-                f"UPDATE {self._rows} AS r SET __rank = m.__now FROM {_MOVES} m "
+                f"UPDATE {self._rows} AS r SET __rank = m.__now FROM {in_order(_MOVES, '__rid', 'm')} "
                 f"WHERE r.rowid = m.__rid AND m.__now <= {count}"
             )
         rank = ", __now" if view.shows_rank else ""

@@ -15,12 +15,13 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView
 from millstream.sql import quote
-from millstream.store.aggregate import DELTA, IN_ORDER, MERGED, StateSQL, at_once, create_state
+from millstream.store.aggregate import DELTA, MERGED, StateSQL, at_once, create_state
 from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, create_changelog, header, noted
 from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.firing import PANE, TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, public
+from millstream.store.sizes import in_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +106,9 @@ class TriggeredAggregate:
         names = [*sql.accumulators, "__pending", "__due"]
         assign = ", ".join(f"{name} = {MERGED}.{name}" for name in names)
         merged = f"WITH d AS ({sql.loaded(at, repeats)}) SELECT {', '.join(columns)} FROM {sql.joined(delta)}"
+        source = in_order(MERGED, "__rid", MERGED)
         update = (
-            f"UPDATE {sql.table} SET {assign}, __at = {at.now} FROM {IN_ORDER} WHERE {sql.table}.rowid = {MERGED}.__rid"
+            f"UPDATE {sql.table} SET {assign}, __at = {at.now} FROM {source} WHERE {sql.table}.rowid = {MERGED}.__rid"
         )
         insert = (
             f"INSERT INTO {sql.table} BY NAME SELECT {', '.join([*sql.group, *names])}, 0 AS __fired, "
@@ -150,7 +152,10 @@ class TriggeredAggregate:
         else:
             updates.append("__shown = __f.__show")
             updates += [f"__p{index} = __f.__n{index}" for index in range(len(view.outputs))]
-        connection.execute(f"UPDATE {sql.table} SET {', '.join(updates)} FROM __f WHERE {sql.table}.rowid = __f.__rid")
+        source = in_order("__f", "__rid", "__f")
+        connection.execute(
+            f"UPDATE {sql.table} SET {', '.join(updates)} FROM {source} WHERE {sql.table}.rowid = __f.__rid"
+        )
 
     def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
         view = self.view
