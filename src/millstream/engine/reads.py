@@ -93,9 +93,9 @@ class Reader:
         self._trials = Trials()
         self.forms = forms
         self._most_tasks: int | None = None
-        # Of the last jobs that were large enough to be shared out.
-        self._work = 0.0
-        self._commit = 0.0
+        # What the last epoch took: the time of processors in its tasks, and that of its commit.
+        self._work_seconds = 0.0
+        self._commit_seconds = 0.0
         self.kernel: Kernel = kernel
 
     def sharing(self, part: View, stream: Stream, live: Sequence[View]) -> list[str] | str:
@@ -141,10 +141,10 @@ class Reader:
 
     def took(self, reads: Sequence[Read], commit_seconds: float) -> None:
         """Learn what the tasks of an epoch and its commit took."""
-        rows = sum(read.stats.rows for read in reads)
-        if rows:
-            work = sum(read.opened.work_seconds for read in reads if isinstance(read.opened, NativeEpoch))
-            self._work, self._commit = work / rows, commit_seconds / rows
+        if any(read.stats.rows for read in reads):
+            native = [read.opened for read in reads if isinstance(read.opened, NativeEpoch)]
+            self._work_seconds = sum(opened.work_seconds for opened in native)
+            self._commit_seconds = commit_seconds
 
     def discard(self) -> None:
         """Drop what was read ahead."""
@@ -197,7 +197,7 @@ class Reader:
         if self._most_tasks is None:
             most = spark.sparkContext.defaultParallelism
             self._most_tasks = min(int(spark.conf.get("spark.sql.shuffle.partitions") or most), most)
-        return tasks_beside(self._work, self._commit, self._most_tasks) if ahead else self._most_tasks
+        return tasks_beside(self._work_seconds, self._commit_seconds, self._most_tasks) if ahead else self._most_tasks
 
 
 def tasks_beside(work: float, commit: float, most: int) -> int:

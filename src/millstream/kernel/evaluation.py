@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
@@ -85,12 +85,8 @@ def evaluate(program: Program, share: Share, directory: str | None = None) -> Ou
 def select(program: Program, share: Share, directory: str | None, sql: str) -> Parcel:
     """Rows of a share that was evaluated before."""
     rows, _ = _read(program, share, raw=True)
-    connection = _connection()
-    connection.register(ROWS, rows)
-    try:
-        return send(connection.sql(sql).to_arrow_table(), directory)
-    finally:
-        connection.unregister(ROWS)
+    with _afresh(rows) as ask:
+        return send(ask(sql), directory)
 
 
 def _read(program: Program, share: Share, *, raw: bool = False) -> tuple[pa.Table, pa.Table | None]:
@@ -127,27 +123,24 @@ Ask = Callable[[str], pa.Table]
 """Answers a query over `ROWS`."""
 
 
+# Of so many rows DuckDB makes an answer in about the time that it takes to plan a query.
+_FEW = 20_000
+
+
+def _over(program: Program, rows: pa.Table) -> AbstractContextManager[Ask]:
+    """Asks queries of a program over some rows."""
+    return _prepared(program, rows.schema).over(rows) if rows.num_rows <= _FEW else _afresh(rows)
+
+
 @contextmanager
-def _over(program: Program, rows: pa.Table) -> Iterator[Ask]:
-    """Ask queries of a program over some rows: few rows are asked for sooner than a query is planned."""
-    if rows.num_rows <= _FEW:
-        prepared = _prepared(program, rows.schema)
-        prepared.rows.table = rows
-        try:
-            yield prepared.ask
-        finally:
-            prepared.rows.table = rows.schema.empty_table()
-        return
+def _afresh(rows: pa.Table) -> Iterator[Ask]:
+    """Asks queries that are planned each time."""
     connection = _connection()
     connection.register(ROWS, rows)
     try:
         yield lambda sql: connection.sql(sql).to_arrow_table()
     finally:
         connection.unregister(ROWS)
-
-
-# Of so many rows DuckDB makes an answer in about the time that it takes to plan a query.
-_FEW = 20_000
 
 
 class _Rows:
@@ -167,12 +160,20 @@ class _Prepared:
     """A connection on which each query is planned when it is asked first."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self.rows = _Rows(schema)
+        self._rows = _Rows(schema)
         self._connection = _connection().cursor()
-        self._connection.register(ROWS, self.rows)
+        self._connection.register(ROWS, self._rows)
         self._names: dict[str, str] = {}
 
-    def ask(self, sql: str) -> pa.Table:
+    @contextmanager
+    def over(self, rows: pa.Table) -> Iterator[Ask]:
+        self._rows.table = rows
+        try:
+            yield self._ask
+        finally:
+            self._rows.table = rows.schema.empty_table()
+
+    def _ask(self, sql: str) -> pa.Table:
         if sql not in self._names:
             name = f"__query{len(self._names)}"
             self._connection.execute(f"PREPARE {name} AS {sql}")
