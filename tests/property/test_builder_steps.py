@@ -143,6 +143,7 @@ PAIRED = [
     selected(b, b),
     grouped(a * 2, b - 1, b > 0),
     grouped(ms.lit(2), a, a < 3),
+    grouped(-ms.lit(-2), b, a < 3),
     having(a * 2 > b),
     topped(b - a),
     DISTINCT,

@@ -51,8 +51,10 @@ def output(block: Block, expression: Expression, name: str | None, step: str) ->
 
 
 def grouping(key: Output) -> Output:
-    """A key as it may stand in GROUP BY, where a bare number is the place of a column."""
-    number = key.node.this if isinstance(key.node, exp.Neg) else key.node
+    """A key as it may stand in GROUP BY, where a bare number, its signs aside, is the place of a column."""
+    number = key.node
+    while isinstance(number, exp.Neg | exp.Paren):
+        number = number.this
     if not isinstance(number, exp.Literal) or not number.is_int:
         return key
     digits = len(number.name)
