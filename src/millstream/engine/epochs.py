@@ -110,7 +110,8 @@ class EpochLoop:
 
     def _jobs_ahead(self, done: Mapping[str, Progress], until: Mapping[str, Offsets] | None) -> tuple[Job, ...]:
         """What can be read while an epoch is committed, unless it had better wait for more."""
-        return () if until is None and self._pause(done) > 0 else self._jobs(done, until)
+        waits = until is None and (not self.pace.is_pressed or self._pause(done) > 0)
+        return () if waits else self._jobs(done, until)
 
     def _waiting(self, done: Mapping[str, Progress]) -> dict[str, int]:
         """The offsets of each stream that no epoch has taken yet."""

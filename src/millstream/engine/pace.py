@@ -26,6 +26,8 @@ _LEAST_FIXED = 1e-4
 _LEAST_PER_ROW = 1e-9
 _MEMORY_SECONDS = 5.0
 """Over which time the rate of arrivals is measured."""
+_PRESSING = 0.3
+"""The load from which rows wait less if epochs overlap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +92,14 @@ class Pace:
             "fixed_ms": self.cost.fixed * 1000,
             "ms_per_1000_rows": self.cost.per_row * 1_000_000,
             "rows_per_second": self.rate,
-            "load": self.rate * self.cost.per_row,
+            "load": self.load,
             "epoch_rows": self.limit,
         }
+
+    @property
+    def load(self) -> float:
+        """The share of the time that the rows themselves take."""
+        return self.rate * self.cost.per_row
 
     def rows(self, waiting: Mapping[str, int]) -> float:
         """About how many rows a backlog has."""
@@ -100,7 +107,7 @@ class Pace:
 
     def size(self, waiting: float) -> int:
         """The rows of the next epoch when so many wait: one of the equal parts that make the mean wait shortest."""
-        load = self.rate * self.cost.per_row
+        load = self.load
         parts = 1
         if load < 1:
             # So many rows cost as much as beginning an epoch.
@@ -144,6 +151,12 @@ class Pace:
                 known = self._rows_per_offset.get(name, density)
                 self._rows_per_offset[name] = known + _LEARNING * (density - known)
         self.cost = self.cost.learn(sum(rows.values()), seconds)
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether an epoch had better be read while the one before it is committed: more is done so, but its rows
+        have waited for the whole of that commit."""
+        return any(self._left.values()) or self.load > _PRESSING
 
     def pause(self, waiting: Mapping[str, int], at: float) -> float:
         """For how many seconds the rows that wait can wait on and still meet the target; 0 without one.
