@@ -6,6 +6,7 @@ What always holds: UTC, no file or network within reach of SQL, Python variables
 from __future__ import annotations
 
 import duckdb
+import pyarrow as pa
 
 from millstream.kernel.functions import create_scalar_functions
 
@@ -43,3 +44,20 @@ def open_kernel(threads: int) -> duckdb.DuckDBPyConnection:
     give_meaning(connection)
     lock_down(connection)
     return connection
+
+
+class ChangingRows:
+    """Rows that are others each time they are read. For DuckDB, one relation."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.table = schema.empty_table()
+
+    def clear(self) -> None:
+        self.table = self.schema.empty_table()
+
+    def __arrow_c_schema__(self) -> object:
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)

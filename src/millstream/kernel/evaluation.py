@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.kernel.connection import open_kernel
+from millstream.kernel.connection import ChangingRows, open_kernel
 from millstream.kernel.handover import Parcel, send
 from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import ROWS, count_sql
@@ -143,24 +143,11 @@ def _afresh(rows: pa.Table) -> Iterator[Ask]:
         connection.unregister(ROWS)
 
 
-class _Rows:
-    """Rows that are others each time they are read. For DuckDB, one relation."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.table = schema.empty_table()
-
-    def __arrow_c_schema__(self) -> object:
-        return self.table.schema.__arrow_c_schema__()
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
-
-
 class _Prepared:
     """A connection on which each query is planned when it is asked first."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._rows = _Rows(schema)
+        self._rows = ChangingRows(schema)
         self._connection = _connection().cursor()
         self._connection.register(ROWS, self._rows)
         self._names: dict[str, str] = {}
@@ -171,7 +158,7 @@ class _Prepared:
         try:
             yield self._ask
         finally:
-            self._rows.table = rows.schema.empty_table()
+            self._rows.clear()
 
     def _ask(self, sql: str) -> pa.Table:
         if sql not in self._names:

@@ -107,6 +107,10 @@ class Kept:
     def load(self) -> str:
         return fill(self.accumulator.load, self.delta_columns)
 
+    def merged(self, kept: str, new: str) -> str:
+        """A value that is kept and a new one as one."""
+        return self.accumulator.merge.replace("{a}", kept).replace("{b}", new)
+
 
 @dataclass(frozen=True, slots=True)
 class Trigger:

@@ -23,9 +23,10 @@ from millstream.plan.windows import CountWindow, Window
 from millstream.sql import quote
 from millstream.store.changelog import ADD, EARLY, FORGET, LATE, REMOVE, create_changelog, header, noted
 from millstream.store.deltas import begin_changes, note_changes
-from millstream.store.moment import Moment
+from millstream.store.moment import NAMED, Moment, NamedMoment
 from millstream.store.naming import internal, public
-from millstream.store.sizes import Sizes, in_order
+from millstream.store.sizes import in_order
+from millstream.store.writing import Writing
 
 DELTA = "__delta"
 """The name under which the delta of an epoch is registered."""
@@ -79,23 +80,24 @@ class StateSQL:
             for kept in self.view.kept
         ]
 
-    def loaded(self, at: Moment, repeats: bool) -> str:
+    def loaded(self, at: Moment | NamedMoment, repeats: bool, delta: str = DELTA) -> str:
         """The delta per group and open window: accumulators in their kept form. `repeats` says whether a group
         may be in several rows of it."""
         view = self.view
         window, keys, loads = view.window, self.keys, self.loads()
         if window is None:
-            rows = f"SELECT {', '.join([*keys, '__rows', *loads])} FROM {DELTA}"
+            rows = f"SELECT {', '.join([*keys, '__rows', *loads])} FROM {delta}"
             return self._grouped(rows, "") if repeats else rows
         assert isinstance(window, Window)
         is_open = f"WHERE {self.closes_at()} > {at.before}" if view.windows_close else ""
         if window.is_tumbling and not window.on_clock:
-            rows = f"SELECT {', '.join([*keys, '__pane AS __ws', '__rows', *loads])} FROM {DELTA}"
+            rows = f"SELECT {', '.join([*keys, '__pane AS __ws', '__rows', *loads])} FROM {delta}"
             return self._grouped(rows, is_open) if repeats else f"SELECT * FROM ({rows}) {is_open}"
-        source = DELTA
+        source = delta
         if window.on_clock:
+            assert isinstance(at, Moment)
             pane = clamped("__pane", window.pane(at.before), window.pane(at.now))
-            source = f"(SELECT * REPLACE ({pane} AS __pane) FROM {DELTA})"
+            source = f"(SELECT * REPLACE ({pane} AS __pane) FROM {delta})"
         newest = window.newest_start_sql("__pane")
         starts = f"unnest(range({newest}, __pane - {window.size}, -{window.slide}))"
         spread = f"SELECT {', '.join([*keys, f'{starts} AS __ws', '__rows', *loads])} FROM {source}"
@@ -124,8 +126,7 @@ class StateSQL:
         """Each accumulator after the merge."""
         return [
             f"CASE WHEN s.rowid IS NULL THEN d.{kept.column} ELSE "
-            f"{kept.accumulator.merge.replace('{a}', f's.{kept.column}').replace('{b}', f'd.{kept.column}')} END "
-            f"AS {kept.column}"
+            f"{kept.merged(f's.{kept.column}', f'd.{kept.column}')} END AS {kept.column}"
             for kept in self.view.kept
         ]
 
@@ -138,7 +139,7 @@ class StateSQL:
         sql = prefixed(self.view.having, prefix) if prefix else self.view.having
         return f"coalesce({sql}, false)"
 
-    def final(self, after: int) -> str:
+    def final(self, after: int | str) -> str:
         """Whether the pane being published is the last its window can have."""
         return f"{self.closes_at()} <= {after}" if self.view.windows_close else "false"
 
@@ -215,6 +216,15 @@ class _Changes:
 
 
 @dataclass(frozen=True, slots=True)
+class _Merging:
+    """How an epoch is merged: a query of `MERGED`, and what is then done with it."""
+
+    merged: str
+    steps: tuple[str, ...]
+    changes: _Changes
+
+
+@dataclass(frozen=True, slots=True)
 class LiveAggregate:
     """A view whose every change is published in its epoch."""
 
@@ -249,31 +259,66 @@ class LiveAggregate:
         feeds: bool,
         *,
         repeats: bool = False,
-        sizes: Sizes,
+        writing: Writing,
     ) -> None:
         if feeds:
             begin_changes(connection, self.view.name)
         if delta is not None and delta.num_rows:
-            connection.register(DELTA, delta)
-            anew = sizes.writes_anew(connection, StateSQL(self.view).table, delta.num_rows)
-            self._merge(connection, delta, at, feeds, repeats, anew)
-            connection.unregister(DELTA)
+            table = StateSQL(self.view).table
+            anew = writing.sizes.writes_anew(connection, table, delta.num_rows)
+            if feeds or delta.num_rows >= _MANY:
+                connection.register(DELTA, delta)
+                self._merge(connection, self._merging(delta, DELTA, at, feeds, repeats, anew), feeds)
+                connection.unregister(DELTA)
+            else:
+                with writing.handed(self.view.name, delta) as relation:
+                    self._merge_few(connection, delta, relation, at, repeats, anew, writing)
         self._forget(connection, at, feeds)
 
-    def _merge(
+    def _merge_few(
         self,
         connection: duckdb.DuckDBPyConnection,
         delta: pa.Table,
+        relation: str,
         at: Moment,
-        feeds: bool,
         repeats: bool,
         anew: bool,
+        writing: Writing,
     ) -> None:
+        """What takes one statement."""
+        view = self.view
+        if view.is_global and not self._needs_old(feeds=False):
+            writing.execute(view.name, self._replaced(relation, repeats), at)
+        elif isinstance(view.window, Window) and view.window.on_clock:
+            merging = self._merging(delta, relation, at, False, repeats, anew)
+            connection.execute(at_once(merging.merged, merging.steps))
+        else:
+            merging = self._merging(delta, relation, NAMED, False, repeats, anew)
+            writing.execute(view.name, at_once(merging.merged, merging.steps), at)
+
+    def _replaced(self, relation: str, repeats: bool) -> str:
+        """The statement that merges into a group over all rows, which is there from the beginning."""
         view, sql = self.view, StateSQL(self.view)
-        # What was there before matters only where it may be what is there now, or is published itself.
-        needs_old = (
-            feeds or not view.always_changes or view.trigger.accumulation == "retracting" or view.having is not None
-        )
+        kept = {kept.column: kept.merged(f"s.{kept.column}", f"d.{kept.column}") for kept in view.kept}
+        kept |= {"__fired": "s.__fired + 1", "__at": NAMED.now}
+        assign = ", ".join(f"{name} = {value}" for name, value in kept.items())
+        update = f"UPDATE {sql.table} s SET {assign} FROM ({sql.loaded(NAMED, repeats, relation)}) d"
+        if view.hidden:
+            return update
+        head = header(NAMED, ADD, add_op(view), EARLY, "__fired - 1")
+        published = noted(view.name, head, f"{', '.join(sql.outputs())} FROM {MERGED}")
+        return f"WITH {MERGED} AS ({update} RETURNING {', '.join(kept)}) {published}"
+
+    def _needs_old(self, *, feeds: bool) -> bool:
+        """Whether it matters what was there before: where it may be what is there now, or is published itself."""
+        view = self.view
+        return feeds or not view.always_changes or view.trigger.accumulation == "retracting" or view.having is not None
+
+    def _merging(
+        self, delta: pa.Table, relation: str, at: Moment | NamedMoment, feeds: bool, repeats: bool, anew: bool
+    ) -> _Merging:
+        view, sql = self.view, StateSQL(self.view)
+        needs_old = self._needs_old(feeds=feeds)
         columns = [
             *(f"d.{name}" for name in sql.group),
             "s.rowid AS __rid",
@@ -289,27 +334,29 @@ class LiveAggregate:
             results = "".join(f", {out} AS {name}" for name, out in outputs.items())
             new, old = ([f"__{kind}{index}" for index in range(len(new))] for kind in "no")
         merged = (
-            f"SELECT *{results} FROM (WITH d AS ({sql.loaded(at, repeats)}) "
+            f"SELECT *{results} FROM (WITH d AS ({sql.loaded(at, repeats, relation)}) "
             f"SELECT {', '.join(columns)} FROM {sql.joined(delta)})"
         )
         changes = _Changes(", ".join(new), ", ".join(old), needs_old)
         steps = [] if view.hidden else self._published(at, changes)
         steps += self._kept(at, changes.changed, anew=anew)
-        if not feeds and delta.num_rows < _MANY:
-            connection.execute(at_once(merged, steps))
-            return
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {MERGED} AS {merged}")
+        return _Merging(merged, tuple(steps), changes)
+
+    def _merge(self, connection: duckdb.DuckDBPyConnection, merging: _Merging, feeds: bool) -> None:
+        """What takes several statements."""
+        changes = merging.changes
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {MERGED} AS {merging.merged}")
         if feeds:
             note_changes(
                 connection,
-                view.name,
+                self.view.name,
                 removed_sql=f"SELECT {changes.old} FROM {MERGED} WHERE __shown AND {changes.changed}",
                 added_sql=f"SELECT {changes.new} FROM {MERGED} WHERE {changes.shown}",
             )
-        for step in steps:
+        for step in merging.steps:
             connection.execute(step)
 
-    def _kept(self, at: Moment, changed: str, *, anew: bool) -> list[str]:
+    def _kept(self, at: Moment | NamedMoment, changed: str, *, anew: bool) -> list[str]:
         """What puts the groups of `MERGED` in the place of what was kept of them, as new rows or as the same."""
         view, sql = self.view, StateSQL(self.view)
         kept = {name: f"{MERGED}.{name}" for name in sql.accumulators}
@@ -324,7 +371,7 @@ class LiveAggregate:
         # A group over all rows is there from the beginning.
         return [update] if view.is_global else [update, f"{insert} WHERE __rid IS NULL"]
 
-    def _published(self, at: Moment, changes: _Changes) -> list[str]:
+    def _published(self, at: Moment | NamedMoment, changes: _Changes) -> list[str]:
         """What notes the changes in the changelog."""
         view, sql = self.view, StateSQL(self.view)
         pane = f"IF({sql.ends_at()} <= {at.before}, {LATE}, {EARLY})" if view.windows_close else EARLY

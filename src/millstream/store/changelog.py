@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import duckdb
 
 from millstream.sql import quote
-from millstream.store.moment import Moment
+from millstream.store.moment import Moment, NamedMoment
 from millstream.store.naming import internal, removed
 
 # (column, type); the view's own columns follow.
@@ -30,14 +30,20 @@ _EPOCH_AT, _ORDER_AT, _OP_AT, _PANE_AT = 7, 5, 3, 1
 
 
 def header(
-    at: Moment, order: int, op: str, pane: str | int = EARLY, index: str | int = 0, final: str = "false", when: str = ""
+    at: Moment | NamedMoment,
+    order: int,
+    op: str,
+    pane: str | int = EARLY,
+    index: str | int = 0,
+    final: str = "false",
+    when: str = "",
 ) -> str:
     """The header of changes, for the list of a SELECT; `pane`, `index` and `final` may be SQL.
 
     Where `when` is not true, the row is none of the changelog's.
     """
-    known = (at.epoch << _EPOCH_AT) + _kind(order, op)
-    change = f"{known} + ({pane}) * {1 << _PANE_AT} + CAST({final} AS TINYINT)"
+    epoch = f"(CAST({at.epoch} AS BIGINT) << {_EPOCH_AT})"
+    change = f"{epoch} + {_kind(order, op)} + ({pane}) * {1 << _PANE_AT} + CAST({final} AS TINYINT)"
     return f"{f'IF({when}, {change}, NULL)' if when else change}, {index}"
 
 

@@ -18,7 +18,9 @@ import pyarrow as pa
 
 from millstream.plan.nodes import View
 from millstream.plan.windows import Window
+from millstream.store.moment import Moment
 from millstream.store.protocol import ViewPart
+from millstream.store.writing import Writing
 
 COMPLETENESS = """
 CREATE TABLE IF NOT EXISTS ms.completeness (
@@ -43,15 +45,16 @@ class Completeness:
     """The same of the last window that fired."""
 
 
-def count_arrivals(connection: duckdb.DuckDBPyConnection, parts: Sequence[ViewPart], epoch: int) -> None:
+def count_arrivals(
+    connection: duckdb.DuckDBPyConnection, parts: Sequence[ViewPart], at: Moment, writing: Writing
+) -> None:
     """Add the rows of an epoch, of all views at once, to the windows they belong to."""
     arrived = [_placed(part) for part in parts if part.arrived is not None]
     if arrived:
         # Only added here: to find the row of each window would cost several times as much.
-        connection.register(_ARRIVED, pa.concat_tables(arrived))
-        connection.execute(f"INSERT INTO ms.completeness SELECT * FROM {_ARRIVED}")
-        connection.unregister(_ARRIVED)
-    if epoch % _EPOCHS == 0:
+        with writing.handed(_ARRIVED, pa.concat_tables(arrived)) as rows:
+            writing.execute(_ARRIVED, f"INSERT INTO ms.completeness SELECT * FROM {rows}", at)
+    if at.epoch % _EPOCHS == 0:
         _gather(connection, parts)
 
 

@@ -49,10 +49,10 @@ from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, public, removed
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.query import QueryMaintainer
-from millstream.store.sizes import Sizes
 from millstream.store.swap import Swapping
 from millstream.store.table import Table
 from millstream.store.triggered import TriggeredAggregate
+from millstream.store.writing import Writing
 
 FORMAT_VERSION = 2
 
@@ -78,6 +78,7 @@ class DuckDBStore:
     def __init__(self, path: Path, memory: str) -> None:
         self._connection = open_database(path, memory)
         self._lock = threading.RLock()
+        self._writing = Writing(self._connection)
         with self._transaction() as txn:
             txn.execute(_TABLES)
             version = _one(txn.execute("SELECT version FROM ms.format"))
@@ -92,7 +93,6 @@ class DuckDBStore:
             row = _one(txn.execute("SELECT max(epoch) FROM ms.epochs"))
         self._epoch = (row[0] if row else None) or 0
         self._cleaner = Cleaner(self.cursor)
-        self._sizes = Sizes()
         # What ms.progress says, so that planning an epoch asks no query.
         self._progress = self._load_progress()
 
@@ -108,6 +108,7 @@ class DuckDBStore:
                 # A failed commit has rolled back already.
                 with suppress(duckdb.Error):
                     self._connection.execute("ROLLBACK")
+                self._writing.forget()
                 if isinstance(error, duckdb.Error):
                     raise store_error(error) from None
                 raise
@@ -206,7 +207,7 @@ class DuckDBStore:
             for name in names:
                 self._drop(txn, name)
             drop_letters_for(txn, letters_of, names)
-        self._sizes.forget()
+        self._writing.forget(*names)
         for name in names:
             for kind in ("stream", "view"):
                 self._note_progress(name, kind, None)
@@ -267,11 +268,16 @@ class DuckDBStore:
         return loaded
 
     def _save_progress(self, txn: duckdb.DuckDBPyConnection, name: str, kind: str, progress: Progress | None) -> None:
-        if progress == self._progress.get((name, kind)):
+        known = self._progress.get((name, kind))
+        if progress == known:
             return
-        txn.execute("DELETE FROM ms.progress WHERE name = ? AND kind = ?", [name, kind])
-        if progress is not None:
+        if progress is None:
+            txn.execute("DELETE FROM ms.progress WHERE name = ? AND kind = ?", [name, kind])
+        elif known is None:
             txn.execute("INSERT INTO ms.progress VALUES (?, ?, ?)", [name, kind, _progress_json(progress)])
+        else:
+            state = _progress_json(progress)
+            txn.execute("UPDATE ms.progress SET state = ? WHERE name = ? AND kind = ?", [state, name, kind])
 
     def files(self, stream: str) -> list[str]:
         """The files of a stream that are done, in the order they were read."""
@@ -295,7 +301,7 @@ class DuckDBStore:
                 self._commit_view(txn, view, epoch, part, view.view.name in feeding)
                 if view.view.name in feeding and _is_changed(txn, view.view.name):
                     changed.add(view.view.name)
-            count_arrivals(txn, part.views, epoch)
+            count_arrivals(txn, part.views, Moment(epoch, part.now), self._writing)
             for swap in part.swaps:
                 if Swapping(txn, swap, Moment(epoch, part.now)).run():
                     changed.add(swap.new.view.name)
@@ -313,13 +319,12 @@ class DuckDBStore:
                 Append(rows.view).let_go(txn, Moment(epoch, part.now, rows.before, rows.after))
             self._record(txn, part, epoch, stale)
         self._epoch = epoch
-        if part.swaps:
-            self._sizes.forget()
         for stream in part.streams:
             self._note_progress(stream.stream.name, "stream", stream.progress)
         for view in part.views:
             self._note_progress(view.view.name, "view", view.catching_up)
         for swap in part.swaps:
+            self._writing.forget(*swap.gone, *swap.built, *(view.name for view in swap.new.parts))
             for name in swap.gone:
                 self._note_progress(name, "view", None)
         views = [view.view for view in part.views] + [query.view for query in part.queries]
@@ -337,7 +342,7 @@ class DuckDBStore:
             )
         if part.dead_rows is not None:
             keep_dead(txn, stream, None, at, part.dead_rows)
-        return Table(stream).merge(txn, part.table_rows, at, self._sizes) if stream.primary_key else 0
+        return Table(stream).merge(txn, part.table_rows, at, self._writing.sizes) if stream.primary_key else 0
 
     def _commit_view(
         self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart, feeds: bool
@@ -345,7 +350,7 @@ class DuckDBStore:
         moment = Moment(epoch, whole.now, part.before, part.after)
         match maintainer(part.view):
             case LiveAggregate() as keeper:
-                keeper.merge(txn, part.delta, moment, feeds, repeats=part.repeats, sizes=self._sizes)
+                keeper.merge(txn, part.delta, moment, feeds, repeats=part.repeats, writing=self._writing)
             case TriggeredAggregate() as keeper:
                 keeper.merge(txn, part.delta, moment, feeds, repeats=part.repeats)
             case keeper:

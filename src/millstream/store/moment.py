@@ -15,3 +15,16 @@ class Moment:
     now: int
     before: int = BEGINNING
     after: int = BEGINNING
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMoment:
+    """A moment that a statement knows by the names of parameters, and so is the same for all of them."""
+
+    epoch: str = "$epoch"
+    now: str = "$now"
+    before: str = "$before"
+    after: str = "$after"
+
+
+NAMED = NamedMoment()

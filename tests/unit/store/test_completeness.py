@@ -16,7 +16,9 @@ from millstream.plan.windows import Window
 from millstream.store import completeness
 from millstream.store.completeness import Completeness, count_arrivals, read_completeness
 from millstream.store.connection import open_database
+from millstream.store.moment import Moment
 from millstream.store.protocol import BEGINNING, ViewPart
+from millstream.store.writing import Writing
 
 
 @pytest.fixture
@@ -43,7 +45,8 @@ def part(of: AppendView, instants: list[int], before: int, after: int) -> ViewPa
 def count(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, store) -> Callable[[list[ViewPart]], None]:
     """Count the arrivals of an epoch, whose rows in the table are gathered at once or not at all."""
     monkeypatch.setattr(completeness, "_EPOCHS", request.param)
-    return lambda parts: count_arrivals(store, parts, 1)
+    writing = Writing(store)
+    return lambda parts: count_arrivals(store, parts, Moment(1, 1), writing)
 
 
 def test_rows_of_the_epoch_that_fires_are_on_time(store, count) -> None:
@@ -94,9 +97,10 @@ def test_sums_are_exact_also_when_old_windows_are_added_up(
     on_time: Counter[int] = Counter()
     later: Counter[int] = Counter()
     before, after = BEGINNING, BEGINNING
+    writing = Writing(store)
     for epoch, (instants, progress) in enumerate(steps):
         after = max(before, 0) + progress
-        count_arrivals(store, [part(hopping, instants, before, after)], epoch)
+        count_arrivals(store, [part(hopping, instants, before, after)], Moment(epoch, epoch), writing)
         for at in instants:
             for start in range(at // slide * slide, at - 10, -slide):
                 (on_time if start + 10 > before else later)[start] += 1
