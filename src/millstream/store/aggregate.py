@@ -195,33 +195,129 @@ MERGED = "__m"
 
 
 @dataclass(frozen=True, slots=True)
-class _Changes:
-    """Which groups of `MERGED` publish anything, and what."""
+class _Merge:
+    """The SQL that merges a delta into the state of a live view."""
 
-    new: str
-    old: str
-    """The values after and before the epoch, as lists; the latter only if `has_old`."""
-    has_old: bool
+    view: AggregateView
+    delta: pa.Table
+    relation: str
+    """The delta, as the SQL knows it."""
+    at: Moment | NamedMoment
+    feeds: bool
+    repeats: bool
+    anew: bool
+    """Whether groups are written anew rather than changed in place."""
+
+    def at_once(self) -> str:
+        """One statement for all of it; others cannot learn from it what has changed."""
+        if self.view.is_global and not self._needs_old:
+            return self._replaced()
+        return at_once(self.merged(), self.steps())
+
+    def merged(self) -> str:
+        """The query of `MERGED`."""
+        sql = StateSQL(self.view)
+        columns = [
+            *(f"d.{name}" for name in sql.group),
+            "s.rowid AS __rid",
+            "coalesce(s.__fired, 0) AS __fired",
+            *sql.merged(),
+        ]
+        results = ""
+        if self._needs_old:
+            columns += [f"s.{name} AS old{name}" for name in sql.accumulators]
+            outputs = {f"__n{index}": out for index, out in enumerate(sql.outputs())}
+            outputs |= {f"__o{index}": out for index, out in enumerate(sql.outputs("old"))}
+            outputs |= {"__show": sql.having(), "__shown": f"__rid IS NOT NULL AND {sql.having('old')}"}
+            results = "".join(f", {out} AS {name}" for name, out in outputs.items())
+        loaded = sql.loaded(self.at, self.repeats, self.relation)
+        return (
+            f"SELECT *{results} FROM (WITH d AS ({loaded}) SELECT {', '.join(columns)} FROM {sql.joined(self.delta)})"
+        )
+
+    def steps(self) -> list[str]:
+        """What is then done with `MERGED`."""
+        return [*([] if self.view.hidden else self._published()), *self._kept()]
+
+    def removed(self) -> str:
+        """The rows of the view that change or go, if it feeds others."""
+        return f"SELECT {self._old} FROM {MERGED} WHERE __shown AND {self._changed}"
+
+    def added(self) -> str:
+        """The rows that come in their place."""
+        return f"SELECT {self._new} FROM {MERGED} WHERE {self._shown}"
 
     @property
-    def changed(self) -> str:
-        if not self.has_old:
+    def _needs_old(self) -> bool:
+        """Whether it matters what was there before: where it may be what is there now, or is published itself."""
+        view = self.view
+        retracts = view.trigger.accumulation == "retracting"
+        return self.feeds or retracts or not view.always_changes or view.having is not None
+
+    @property
+    def _new(self) -> str:
+        """The values of a row of `MERGED` after the epoch."""
+        outputs = StateSQL(self.view).outputs()
+        return ", ".join(f"__n{index}" if self._needs_old else out for index, out in enumerate(outputs))
+
+    @property
+    def _old(self) -> str:
+        """Those before it, if they matter."""
+        return ", ".join(f"__o{index}" for index in range(len(self.view.outputs)))
+
+    @property
+    def _changed(self) -> str:
+        if not self._needs_old:
             return "true"
-        return f"(__show <> __shown OR (__show AND row({self.new}) IS DISTINCT FROM row({self.old})))"
+        return f"(__show <> __shown OR (__show AND row({self._new}) IS DISTINCT FROM row({self._old})))"
 
     @property
-    def shown(self) -> str:
+    def _shown(self) -> str:
         """Whether a new value is published."""
-        return f"__show AND {self.changed}" if self.has_old else "true"
+        return f"__show AND {self._changed}" if self._needs_old else "true"
 
+    def _published(self) -> list[str]:
+        """What notes the changes in the changelog."""
+        view, sql, at = self.view, StateSQL(self.view), self.at
+        pane = f"IF({sql.ends_at()} <= {at.before}, {LATE}, {EARLY})" if view.windows_close else EARLY
+        tail = pane, "__fired", sql.final(at.after)
+        head = header(at, ADD, add_op(view), *tail)
+        add = noted(view.name, head, f"{self._new} FROM {MERGED} WHERE {self._shown}")
+        removes_always = view.trigger.accumulation == "retracting"
+        if not removes_always and view.having is None:
+            return [add]
+        op = "retract" if removes_always else "delete"
+        condition = "__shown" if removes_always else "__shown AND NOT __show"
+        head = header(at, REMOVE, op, *tail)
+        return [noted(view.name, head, f"{self._old} FROM {MERGED} WHERE {condition} AND {self._changed}"), add]
 
-@dataclass(frozen=True, slots=True)
-class _Merging:
-    """How an epoch is merged: a query of `MERGED`, and what is then done with it."""
+    def _kept(self) -> list[str]:
+        """What puts the groups of `MERGED` in the place of what was kept of them, as new rows or as the same."""
+        view, sql = self.view, StateSQL(self.view)
+        kept = {name: f"{MERGED}.{name}" for name in sql.accumulators}
+        kept |= {"__fired": f"{MERGED}.__fired + CAST({self._changed} AS BIGINT)", "__at": f"{self.at.now}"}
+        values = ", ".join([*sql.group, *(f"{value} AS {name}" for name, value in kept.items())])
+        insert = f"INSERT INTO {sql.table} BY NAME SELECT {values} FROM {MERGED}"
+        if self.anew:
+            return [f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM {MERGED})", insert]
+        assign = ", ".join(f"{name} = {value}" for name, value in kept.items())
+        source = in_order(MERGED, "__rid", MERGED)
+        update = f"UPDATE {sql.table} SET {assign} FROM {source} WHERE {sql.table}.rowid = {MERGED}.__rid"
+        # A group over all rows is there from the beginning.
+        return [update] if view.is_global else [update, f"{insert} WHERE __rid IS NULL"]
 
-    merged: str
-    steps: tuple[str, ...]
-    changes: _Changes
+    def _replaced(self) -> str:
+        """All of it for a group over all rows whose every change is published: no row has to be found."""
+        view, sql = self.view, StateSQL(self.view)
+        kept = {kept.column: kept.merged(f"s.{kept.column}", f"d.{kept.column}") for kept in view.kept}
+        kept |= {"__fired": "s.__fired + 1", "__at": f"{self.at.now}"}
+        assign = ", ".join(f"{name} = {value}" for name, value in kept.items())
+        update = f"UPDATE {sql.table} s SET {assign} FROM ({sql.loaded(self.at, self.repeats, self.relation)}) d"
+        if view.hidden:
+            return update
+        head = header(self.at, ADD, add_op(view), EARLY, "__fired - 1")
+        published = noted(view.name, head, f"{self._new} FROM {MERGED}")
+        return f"WITH {MERGED} AS ({update} RETURNING {', '.join(kept)}) {published}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,127 +360,41 @@ class LiveAggregate:
         if feeds:
             begin_changes(connection, self.view.name)
         if delta is not None and delta.num_rows:
-            table = StateSQL(self.view).table
-            anew = writing.sizes.writes_anew(connection, table, delta.num_rows)
+            anew = writing.sizes.writes_anew(connection, StateSQL(self.view).table, delta.num_rows)
             if feeds or delta.num_rows >= _MANY:
                 connection.register(DELTA, delta)
-                self._merge(connection, self._merging(delta, DELTA, at, feeds, repeats, anew), feeds)
+                self._merge(connection, _Merge(self.view, delta, DELTA, at, feeds, repeats, anew))
                 connection.unregister(DELTA)
             else:
-                with writing.handed(self.view.name, delta) as relation:
-                    self._merge_few(connection, delta, relation, at, repeats, anew, writing)
+                self._merge_few(connection, delta, at, repeats, anew, writing)
         self._forget(connection, at, feeds)
+
+    def _merge(self, connection: duckdb.DuckDBPyConnection, merge: _Merge) -> None:
+        """What takes several statements."""
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {MERGED} AS {merge.merged()}")
+        if merge.feeds:
+            note_changes(connection, self.view.name, removed_sql=merge.removed(), added_sql=merge.added())
+        for step in merge.steps():
+            connection.execute(step)
 
     def _merge_few(
         self,
         connection: duckdb.DuckDBPyConnection,
         delta: pa.Table,
-        relation: str,
         at: Moment,
         repeats: bool,
         anew: bool,
         writing: Writing,
     ) -> None:
-        """What takes one statement."""
+        """What takes one statement, which is the same for every epoch unless it is about the clock."""
         view = self.view
-        if view.is_global and not self._needs_old(feeds=False):
-            writing.execute(view.name, self._replaced(relation, repeats), at)
-        elif isinstance(view.window, Window) and view.window.on_clock:
-            merging = self._merging(delta, relation, at, False, repeats, anew)
-            connection.execute(at_once(merging.merged, merging.steps))
-        else:
-            merging = self._merging(delta, relation, NAMED, False, repeats, anew)
-            writing.execute(view.name, at_once(merging.merged, merging.steps), at)
-
-    def _replaced(self, relation: str, repeats: bool) -> str:
-        """The statement that merges into a group over all rows, which is there from the beginning."""
-        view, sql = self.view, StateSQL(self.view)
-        kept = {kept.column: kept.merged(f"s.{kept.column}", f"d.{kept.column}") for kept in view.kept}
-        kept |= {"__fired": "s.__fired + 1", "__at": NAMED.now}
-        assign = ", ".join(f"{name} = {value}" for name, value in kept.items())
-        update = f"UPDATE {sql.table} s SET {assign} FROM ({sql.loaded(NAMED, repeats, relation)}) d"
-        if view.hidden:
-            return update
-        head = header(NAMED, ADD, add_op(view), EARLY, "__fired - 1")
-        published = noted(view.name, head, f"{', '.join(sql.outputs())} FROM {MERGED}")
-        return f"WITH {MERGED} AS ({update} RETURNING {', '.join(kept)}) {published}"
-
-    def _needs_old(self, *, feeds: bool) -> bool:
-        """Whether it matters what was there before: where it may be what is there now, or is published itself."""
-        view = self.view
-        return feeds or not view.always_changes or view.trigger.accumulation == "retracting" or view.having is not None
-
-    def _merging(
-        self, delta: pa.Table, relation: str, at: Moment | NamedMoment, feeds: bool, repeats: bool, anew: bool
-    ) -> _Merging:
-        view, sql = self.view, StateSQL(self.view)
-        needs_old = self._needs_old(feeds=feeds)
-        columns = [
-            *(f"d.{name}" for name in sql.group),
-            "s.rowid AS __rid",
-            "coalesce(s.__fired, 0) AS __fired",
-            *sql.merged(),
-        ]
-        new, old, results = sql.outputs(), [], ""
-        if needs_old:
-            columns += [f"s.{name} AS old{name}" for name in sql.accumulators]
-            outputs = {f"__n{index}": out for index, out in enumerate(new)}
-            outputs |= {f"__o{index}": out for index, out in enumerate(sql.outputs("old"))}
-            outputs |= {"__show": sql.having(), "__shown": f"__rid IS NOT NULL AND {sql.having('old')}"}
-            results = "".join(f", {out} AS {name}" for name, out in outputs.items())
-            new, old = ([f"__{kind}{index}" for index in range(len(new))] for kind in "no")
-        merged = (
-            f"SELECT *{results} FROM (WITH d AS ({sql.loaded(at, repeats, relation)}) "
-            f"SELECT {', '.join(columns)} FROM {sql.joined(delta)})"
-        )
-        changes = _Changes(", ".join(new), ", ".join(old), needs_old)
-        steps = [] if view.hidden else self._published(at, changes)
-        steps += self._kept(at, changes.changed, anew=anew)
-        return _Merging(merged, tuple(steps), changes)
-
-    def _merge(self, connection: duckdb.DuckDBPyConnection, merging: _Merging, feeds: bool) -> None:
-        """What takes several statements."""
-        changes = merging.changes
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {MERGED} AS {merging.merged}")
-        if feeds:
-            note_changes(
-                connection,
-                self.view.name,
-                removed_sql=f"SELECT {changes.old} FROM {MERGED} WHERE __shown AND {changes.changed}",
-                added_sql=f"SELECT {changes.new} FROM {MERGED} WHERE {changes.shown}",
-            )
-        for step in merging.steps:
-            connection.execute(step)
-
-    def _kept(self, at: Moment | NamedMoment, changed: str, *, anew: bool) -> list[str]:
-        """What puts the groups of `MERGED` in the place of what was kept of them, as new rows or as the same."""
-        view, sql = self.view, StateSQL(self.view)
-        kept = {name: f"{MERGED}.{name}" for name in sql.accumulators}
-        kept |= {"__fired": f"{MERGED}.__fired + CAST({changed} AS BIGINT)", "__at": f"{at.now}"}
-        values = ", ".join([*sql.group, *(f"{value} AS {name}" for name, value in kept.items())])
-        insert = f"INSERT INTO {sql.table} BY NAME SELECT {values} FROM {MERGED}"
-        if anew:
-            return [f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM {MERGED})", insert]
-        assign = ", ".join(f"{name} = {value}" for name, value in kept.items())
-        source = in_order(MERGED, "__rid", MERGED)
-        update = f"UPDATE {sql.table} SET {assign} FROM {source} WHERE {sql.table}.rowid = {MERGED}.__rid"
-        # A group over all rows is there from the beginning.
-        return [update] if view.is_global else [update, f"{insert} WHERE __rid IS NULL"]
-
-    def _published(self, at: Moment | NamedMoment, changes: _Changes) -> list[str]:
-        """What notes the changes in the changelog."""
-        view, sql = self.view, StateSQL(self.view)
-        pane = f"IF({sql.ends_at()} <= {at.before}, {LATE}, {EARLY})" if view.windows_close else EARLY
-        tail = pane, "__fired", sql.final(at.after)
-        head = header(at, ADD, add_op(view), *tail)
-        add = noted(view.name, head, f"{changes.new} FROM {MERGED} WHERE {changes.shown}")
-        removes_always = view.trigger.accumulation == "retracting"
-        if not removes_always and view.having is None:
-            return [add]
-        op = "retract" if removes_always else "delete"
-        condition = "__shown" if removes_always else "__shown AND NOT __show"
-        head = header(at, REMOVE, op, *tail)
-        return [noted(view.name, head, f"{changes.old} FROM {MERGED} WHERE {condition} AND {changes.changed}"), add]
+        on_clock = isinstance(view.window, Window) and view.window.on_clock
+        with writing.handed(view.name, delta) as relation:
+            merge = _Merge(view, delta, relation, at if on_clock else NAMED, False, repeats, anew)
+            if on_clock:
+                connection.execute(merge.at_once())
+            else:
+                writing.execute(view.name, merge.at_once(), at)
 
     def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
         """Drop what is older than the view retains, and say so in the changelog."""

@@ -116,6 +116,7 @@ class DuckDBStore:
     def close(self) -> None:
         self._cleaner.close()
         with self._lock:
+            self._writing.forget()
             self._connection.close()
 
     # -- the catalog ---------------------------------------------------------------------------
