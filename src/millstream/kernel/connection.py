@@ -51,10 +51,10 @@ class ChangingRows:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self.table = schema.empty_table()
+        self.table = self._none = schema.empty_table()
 
     def clear(self) -> None:
-        self.table = self.schema.empty_table()
+        self.table = self._none
 
     def __arrow_c_schema__(self) -> object:
         return self.schema.__arrow_c_schema__()
