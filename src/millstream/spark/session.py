@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from millstream.kernel.evaluation import warm_up
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import SparkSettings
+from millstream.spark.arrow import collect
 
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 # What results depend on: not the user's to change.
@@ -182,29 +183,16 @@ def _launch(settings: SparkSettings, log_dir: Path) -> SparkSession:
         launch: Callable[..., Any] = launch_gateway
         gateway = launch(conf, popen_kwargs={"stdout": out, "stderr": out})
     context = SparkContext(gateway=gateway, conf=conf)
-    _beside("millstream-workers", lambda: _start_workers(context))
+    # Nobody but an epoch waits for the Python workers.
+    threading.Thread(target=_start_workers, args=(context,), name="millstream-workers", daemon=True).start()
     session = SparkSession(context)
-    _beside("millstream-warm-up", lambda: _load_classes(session))
+    # Load what the first epoch would otherwise wait for.
+    collect(session.sql("SELECT id % 2 AS k, count(*) AS n, max(id) AS m FROM range(10) GROUP BY 1"))
     return session
 
 
-def _beside(name: str, work: Callable[[], None]) -> None:
-    """Do what the first epoch would do otherwise, while nobody waits for it."""
-
-    def run() -> None:
-        with suppress(Exception):
-            work()
-
-    threading.Thread(target=run, name=name, daemon=True).start()
-
-
 def _start_workers(context: SparkContext) -> None:
-    """A worker for each core."""
-    cores = context.defaultParallelism
-    context.parallelize(range(cores), cores).foreachPartition(warm_up)
-
-
-def _load_classes(session: SparkSession) -> None:
-    """What planning, compiling and running a query needs. Its rows stay in the JVM: a thread that is in Arrow's hands
-    when Python ends takes it down with an error."""
-    session.sql("SELECT id % 2 AS k, count(*) AS n, max(id) AS m FROM range(10) GROUP BY 1").count()
+    """Start a worker for each core, so that the first epoch finds them; if not now, it will."""
+    with suppress(Exception):
+        cores = context.defaultParallelism
+        context.parallelize(range(cores), cores).foreachPartition(warm_up)
