@@ -5,6 +5,9 @@ What always holds: UTC, no file or network within reach of SQL, Python variables
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import duckdb
 import pyarrow as pa
 
@@ -51,13 +54,19 @@ class ChangingRows:
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self.table = self._none = schema.empty_table()
+        self._table = self._none = schema.empty_table()
 
-    def clear(self) -> None:
-        self.table = self._none
+    @contextmanager
+    def being(self, rows: pa.Table) -> Iterator[None]:
+        """Some rows in a block, and none after it."""
+        self._table = rows
+        try:
+            yield
+        finally:
+            self._table = self._none
 
     def __arrow_c_schema__(self) -> object:
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self.table.__arrow_c_stream__(requested_schema)
+        return self._table.__arrow_c_stream__(requested_schema)

@@ -154,11 +154,8 @@ class _Prepared:
 
     @contextmanager
     def over(self, rows: pa.Table) -> Iterator[Ask]:
-        self._rows.table = rows
-        try:
+        with self._rows.being(rows):
             yield self._ask
-        finally:
-            self._rows.clear()
 
     def _ask(self, sql: str) -> pa.Table:
         if sql not in self._names:

@@ -2,7 +2,7 @@
 
 Small epochs are the same statements again and again, and DuckDB takes as long to parse one and to make a relation of
 a delta as to merge it. So statements are parsed once, with the moment as their parameters, and each view has a
-relation of its own whose rows are the delta of the moment. What always holds: nothing here is needed twice. It
+relation of its own whose rows are the delta of the moment. What always holds: all of this can be had again. It
 may be forgotten at any time, and it is when a transaction fails, which takes new relations back, or a table goes.
 """
 
@@ -34,11 +34,8 @@ class Writing:
         if rows is None or rows.schema != delta.schema:
             rows = self._handed[name] = ChangingRows(delta.schema)
             self._connection.register(_relation(name), rows)
-        rows.table = delta
-        try:
+        with rows.being(delta):
             yield quote(_relation(name))
-        finally:
-            rows.clear()
 
     def execute(self, name: str, sql: str, at: Moment) -> None:
         """Run a statement of a view, in which the `NAMED` moment stands for `at`."""
@@ -46,7 +43,7 @@ class Writing:
         if sql not in parsed:
             (parsed[sql],) = self._connection.extract_statements(sql)
         statement = parsed[sql]
-        values = {name: getattr(at, name) for name in statement.named_parameters}
+        values = {parameter: getattr(at, parameter) for parameter in statement.named_parameters}
         self._connection.execute(statement, values)
 
     def forget(self, *names: str) -> None:

@@ -35,7 +35,7 @@ def test_each_time_the_rows_and_the_moment_are_others(connection) -> None:
     assert seen(connection) == [(1, 10), (2, 20), (2, 21), (4, 40)]
 
 
-def test_a_statement_is_parsed_once(connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_statement_is_parsed_once(connection) -> None:
     class Counting:
         parsed = 0
 
