@@ -74,6 +74,10 @@ VIEWS = {
     "INTERVAL 3 SECONDS) GROUP BY window_start, window_end, k",
     "sliding": "SELECT window_end, k, sum(i) AS si FROM SLIDE(s PARTITION BY k, ts, INTERVAL 4 SECONDS) "
     "GROUP BY window_start, window_end, k",
+    "counted": "SELECT window_start, window_end, k, collect_list(v) AS vs, sum(i) AS si FROM COUNT_WINDOW(s "
+    "PARTITION BY k, 5, 2) WHERE b IS NOT NULL GROUP BY window_start, window_end, k",
+    "counted_alike": "SELECT k, window_end, count(d) AS n FROM COUNT_WINDOW(s PARTITION BY k, 5) WHERE i > 0 "
+    "GROUP BY window_start, window_end, k",
     "on_watermark": "SELECT window_start, count(*) AS n FROM TUMBLE(s, ts, INTERVAL 5 SECONDS) GROUP BY window_start "
     "EMIT ON WATERMARK",
     "other_time": "SELECT window_start, count(*) AS n FROM TUMBLE(s, at, INTERVAL 1 HOUR) GROUP BY window_start",

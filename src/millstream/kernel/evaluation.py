@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from millstream.kernel.connection import ChangingRows, open_kernel
 from millstream.kernel.handover import Parcel, send
 from millstream.kernel.lines import RefusedError
-from millstream.kernel.native import ROWS, count_sql
+from millstream.kernel.native import NUMBER, ROWS, count_sql
 from millstream.kernel.program import Program
 from millstream.kernel.shares import Share
 from millstream.model.errors import MillstreamError
@@ -59,9 +59,13 @@ def warm_up(_: Iterable[object]) -> None:
     _connection().execute("SELECT count(*) FROM range(10) GROUP BY range % 2").fetchall()
 
 
-def evaluate(program: Program, share: Share, directory: str | None = None) -> Outcome:
+# The rows of a share are numbered from this times its own number on.
+_MOST_ROWS = 1 << 40
+
+
+def evaluate(program: Program, share: Share, directory: str | None = None, number: int = 0) -> Outcome:
     """The outcome of a share, with tables sent through a directory if one is given. Never raises for what
-    the rows are."""
+    the rows are. `number` says which of the shares of an epoch it is."""
     began = time.thread_time()
     try:
         rows, dead = _read(program, share)
@@ -69,6 +73,8 @@ def evaluate(program: Program, share: Share, directory: str | None = None) -> Ou
         # Of what is wrong with the input, Spark's reader tells the user.
         return Outcome(refused=str(error))
     dead_count = 0 if dead is None else dead.num_rows
+    if program.numbers_rows:
+        rows = rows.append_column(NUMBER, pa.array(np.arange(rows.num_rows) + number * _MOST_ROWS))
     results, used = _results(program, rows, directory)
     return Outcome(
         rows=rows.num_rows + dead_count,

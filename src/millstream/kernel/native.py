@@ -26,11 +26,15 @@ from millstream.sql import quote, store_sql
 from millstream.sql.dialect import StreamSQL
 
 ROWS = "__rows"
-"""The relation of a task's rows: the stream's columns, `__p`, `__o`, `__pt` and `__et`."""
+"""The relation of a task's rows: the stream's columns, `__p`, `__o`, `__pt` and `__et`; `NUMBER` if a view asks."""
+NUMBER = "__n"
+"""The number of a row among those of its epoch: rows of a file share their place, and this keeps them apart."""
 NO_PUSHING = f"LIMIT {2**63 - 1}"
 """Behind a subquery: across a LIMIT no filter is pushed down, and no expression put in place of its name."""
 
 _PANE = "__pane_of_row"
+# By which rows of a count window are ordered, and the columns of the delta that have it.
+_PLACE_OF_ROW = (("__t", "__et"), ("__p", "__p"), ("__o", "__o"))
 # What cannot fail on any row, nor hide that something in it does.
 _SAFE = (
     exp.Column,
@@ -115,8 +119,6 @@ def native_view(view: View, stream: Stream, schema: pa.Schema) -> NativeView:
     """A view for the kernel; `schema` is that of its delta as Spark has it. Raises `NotNativeError`."""
     if stream.is_ordered:
         raise NotNativeError("the order of rows matters to the stream")
-    if isinstance(view.window, CountWindow):
-        raise NotNativeError("rows of count windows are numbered by Spark")
     compiler = _Compiler(view, stream)
     return compiler.grouped(view, schema) if isinstance(view, AggregateView) else compiler.rows(view, schema)
 
@@ -164,6 +166,9 @@ class _Compiler:
         if isinstance(view.window, SessionWindow):
             outputs.append(Output("__first", f"min({self.instant})", "min({x})"))
             outputs.append(Output("__last", f"max({self.instant})", "max({x})"))
+        if isinstance(view.window, CountWindow):
+            # Each row is a group of its own.
+            outputs += [Output(name, f"min({column})", "min({x})") for name, column in _PLACE_OF_ROW]
         for kept in view.kept:
             combine = "sum({x})" if len(kept.delta_columns) > 1 else kept.accumulator.combine
             outputs += [
@@ -205,7 +210,8 @@ class _Compiler:
         filter_, window = self.view.filter, self.view.window
         conditions = [f"({self.translated(filter_)})"] if filter_ is not None else []
         # Rows without an event time are dead already.
-        if window is not None and not window.on_clock and not self.view.windows_close:
+        untimed = window is None or window.on_clock or isinstance(window, CountWindow)
+        if not untimed and not self.view.windows_close:
             conditions.append(f"{self.instant} IS NOT NULL")
         if isinstance(window, Window) and window.has_gaps:
             conditions.append(f"{_remainder(self.instant, window.offset, window.slide)} < {window.size}")
@@ -252,6 +258,8 @@ class _Compiler:
                 return f"({self.instant} - {_remainder(self.instant, offset, window.pane_size)})"
             case SessionWindow(gap=gap):
                 return f"({self.instant} - {_remainder(self.instant, 0, gap)})"
+            case CountWindow():
+                return NUMBER
         return self.instant
 
     def translated(self, sql: str) -> str:
@@ -359,5 +367,5 @@ def cast_sql(source: str, types: Mapping[str, pa.DataType], *more: str) -> str:
 def rows_schema(stream: Stream) -> pa.Schema:
     """The columns of `__rows`."""
     own = list(stream.schema.to_arrow())
-    place = [("__p", pa.int32()), ("__o", pa.int64()), ("__pt", pa.int64()), ("__et", pa.int64())]
+    place = [("__p", pa.int32()), *((name, pa.int64()) for name in ("__o", "__pt", "__et", NUMBER))]
     return pa.schema([*own, *(pa.field(name, type_) for name, type_ in place)])

@@ -20,6 +20,7 @@ import pyarrow as pa
 from millstream.kernel.agreement import NotNativeError
 from millstream.kernel.native import (
     NO_PUSHING,
+    NUMBER,
     ROWS,
     Condition,
     Equality,
@@ -92,6 +93,11 @@ class Program:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queries", tuple(_queries(self.views)))
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether a view tells rows by their numbers."""
+        return any(sql == NUMBER for view in self.views for _, sql in view.keys)
 
 
 def check_binding(view: NativeView, stream: Stream, connection: duckdb.DuckDBPyConnection) -> None:

@@ -106,13 +106,13 @@ class NativeForms:
                 self._connection.unregister(PIECES)
 
 
-Task = Callable[[Program, Share, str | None], Any]
+Task = Callable[[Program, Share, str | None, int], Any]
 
 
 def run_tasks(
     spark: SparkSession, forms: NativeForms, work: Sequence[tuple[Program, Share]], task: Task, tasks: int
 ) -> list[Any]:
-    """What a task makes of each share, in one job of so many tasks."""
+    """What a task makes of each share and its number, in one job of so many tasks."""
     programs = list(dict.fromkeys(program for program, _ in work))
     known, directory = [forms.broadcast(spark, program) for program in programs], forms.directory
     # A task costs some milliseconds by itself: there are as many as work at a time, of about the same size.
@@ -122,7 +122,7 @@ def run_tasks(
     def run(own: Iterable[list[tuple[int, int, Share]]]) -> Iterator[tuple[int, Any]]:
         for part in own:
             for index, number, share in part:
-                yield index, task(known[number].value, share, directory)
+                yield index, task(known[number].value, share, directory, index)
 
     with reported():
         found = spark.sparkContext.parallelize(parts, len(parts)).mapPartitions(run).collect()
@@ -230,7 +230,7 @@ class NativeEpoch:
             return self._spark_epoch(view).late_rows(view, before)
         work = [(self.program, share) for share in self.shares]
 
-        def find(program: Program, share: Share, directory: str | None) -> Parcel:
+        def find(program: Program, share: Share, directory: str | None, _: int) -> Parcel:
             return select(program, share, directory, sql)
 
         parcels = run_tasks(self.spark, self.forms, work, find, self.tasks)

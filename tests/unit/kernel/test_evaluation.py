@@ -12,7 +12,7 @@ from millstream.kernel import evaluation
 from millstream.kernel.evaluation import Outcome, evaluate, select
 from millstream.kernel.handover import drop, open_directory, receive, send
 from millstream.kernel.lines import RefusedError
-from millstream.kernel.native import Condition, Equality, NativeView, Output
+from millstream.kernel.native import NUMBER, Condition, Equality, NativeView, Output
 from millstream.kernel.program import Program, partners
 from millstream.kernel.shares import RowsShare, share_out
 from millstream.model.schema import Column, Schema
@@ -227,3 +227,15 @@ def test_shares_are_balanced() -> None:
     assert balance([], 2) == [[]]
     assert balance([5], 2) == [[0]]
     assert sorted(map(sorted, balance([9, 1, 1, 1, 6], 2))) == [[0], [1, 2, 3, 4]]
+
+
+def test_rows_are_numbered_in_the_order_of_shares() -> None:
+    schema = pa.schema([("__pane", pa.int64()), ("__rows", pa.int64()), ("__a0", pa.int64())])
+    view = NativeView("v", (("__pane", NUMBER),), (ROWS, SUM), None, schema, is_grouped=True)
+    program = Program(STREAM, DAY, (view,))
+    assert program.numbers_rows
+    assert not Program(STREAM, DAY, (counting("other"),)).numbers_rows
+    same = ("a", 1, NOW), ("a", 2, NOW)
+    first, second = (evaluate(program, share(*some), number=at) for at, some in enumerate((same, same[::-1])))
+    (found,) = deltas(program, second, first)
+    assert [value for _, _, value in sorted(found)] == [1, 2, 2, 1], "each row is a group, in its place"
