@@ -98,6 +98,20 @@ class Window:
         """The start of the pane of an instant, in Spark SQL."""
         return f"{instant} - pmod({instant} - {self.offset}L, {self.pane_size}L)"
 
+    def pane_in_store(self, instant: str) -> str:
+        """The same in the store's SQL."""
+        size = self.pane_size
+        return f"({instant} - ((({instant} - {self.offset}) % {size}) + {size}) % {size})"
+
+    def ends_between(self, before: int, after: int) -> bool:
+        """Whether a window ends after one instant and not after another.
+
+        >>> [Window("ts", size=10, slide=10).ends_between(*bounds) for bounds in ((9, 10), (10, 19))]
+        [True, False]
+        """
+        first, last = ((instant - self.offset - self.size) // self.slide for instant in (before, after))
+        return last > first
+
     def in_gap_sql(self, instant: str) -> str:
         """Whether an instant belongs to no window, in Spark SQL."""
         return f"pmod({instant} - {self.offset}L, {self.slide}L) >= {self.size}L"

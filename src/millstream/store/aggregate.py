@@ -11,7 +11,6 @@ whose relation is computed from the state itself. `triggered.py` owns the others
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -23,10 +22,10 @@ from millstream.plan.windows import CountWindow, Window
 from millstream.sql import quote
 from millstream.store.changelog import ADD, EARLY, FORGET, LATE, REMOVE, create_changelog, header, noted
 from millstream.store.deltas import begin_changes, note_changes
-from millstream.store.moment import NAMED, Moment, NamedMoment
+from millstream.store.moment import NAMED, Moment
 from millstream.store.naming import internal, public
 from millstream.store.sizes import in_order
-from millstream.store.writing import Writing
+from millstream.store.writing import Statements, are_few, chained
 
 DELTA = "__delta"
 """The name under which the delta of an epoch is registered."""
@@ -80,7 +79,7 @@ class StateSQL:
             for kept in self.view.kept
         ]
 
-    def loaded(self, at: Moment | NamedMoment, repeats: bool, delta: str = DELTA) -> str:
+    def loaded(self, delta: str, repeats: bool) -> str:
         """The delta per group and open window: accumulators in their kept form. `repeats` says whether a group
         may be in several rows of it."""
         view = self.view
@@ -89,14 +88,13 @@ class StateSQL:
             rows = f"SELECT {', '.join([*keys, '__rows', *loads])} FROM {delta}"
             return self._grouped(rows, "") if repeats else rows
         assert isinstance(window, Window)
-        is_open = f"WHERE {self.closes_at()} > {at.before}" if view.windows_close else ""
+        is_open = f"WHERE {self.closes_at()} > {NAMED.before}" if view.windows_close else ""
         if window.is_tumbling and not window.on_clock:
             rows = f"SELECT {', '.join([*keys, '__pane AS __ws', '__rows', *loads])} FROM {delta}"
             return self._grouped(rows, is_open) if repeats else f"SELECT * FROM ({rows}) {is_open}"
         source = delta
         if window.on_clock:
-            assert isinstance(at, Moment)
-            pane = clamped("__pane", window.pane(at.before), window.pane(at.now))
+            pane = clamped("__pane", *(window.pane_in_store(instant) for instant in (NAMED.before, NAMED.now)))
             source = f"(SELECT * REPLACE ({pane} AS __pane) FROM {delta})"
         newest = window.newest_start_sql("__pane")
         starts = f"unnest(range({newest}, __pane - {window.size}, -{window.slide}))"
@@ -139,9 +137,9 @@ class StateSQL:
         sql = prefixed(self.view.having, prefix) if prefix else self.view.having
         return f"coalesce({sql}, false)"
 
-    def final(self, after: int | str) -> str:
+    def final(self) -> str:
         """Whether the pane being published is the last its window can have."""
-        return f"{self.closes_at()} <= {after}" if self.view.windows_close else "false"
+        return f"{self.closes_at()} <= {NAMED.after}" if self.view.windows_close else "false"
 
     def named_outputs(self) -> str:
         return ", ".join(
@@ -163,16 +161,7 @@ def over(combine: str, frame: str) -> str:
     return text
 
 
-def at_once(merged: str, steps: Sequence[str]) -> str:
-    """One statement that does what several do with `MERGED`: for few rows, each costs more than what it does.
-    With many rows, DuckDB does not spread the steps of such a statement over its threads."""
-    *some, last = steps
-    parts = [f"{MERGED} AS MATERIALIZED ({merged})"]
-    parts += [f"__step{index} AS ({step} RETURNING 1)" for index, step in enumerate(some)]
-    return f"WITH {', '.join(parts)} {last}"
-
-
-def clamped(instant: str, before: int, now: int) -> str:
+def clamped(instant: str, before: str = NAMED.before, now: str = NAMED.now) -> str:
     """A row's processing time: when it landed, but not in what is closed already, nor ahead of the
     clock. A row that does not say when it landed does so now."""
     return f"greatest(least(coalesce({instant}, {now}), {now}), {before})"
@@ -188,8 +177,6 @@ def create_state(connection: duckdb.DuckDBPyConnection, view: AggregateView, del
     connection.unregister(DELTA)
 
 
-# From so many groups on, a statement for each step is the faster way.
-_MANY = 50_000
 MERGED = "__m"
 """The groups that an epoch touches as they are after it, while it is merged."""
 
@@ -202,7 +189,6 @@ class _Merge:
     delta: pa.Table
     relation: str
     """The delta, as the SQL knows it."""
-    at: Moment | NamedMoment
     feeds: bool
     repeats: bool
     anew: bool
@@ -212,7 +198,7 @@ class _Merge:
         """One statement for all of it; others cannot learn from it what has changed."""
         if self.view.is_global and not self._needs_old:
             return self._replaced()
-        return at_once(self.merged(), self.steps())
+        return chained(self.steps(), f"{MERGED} AS MATERIALIZED ({self.merged()})")
 
     def merged(self) -> str:
         """The query of `MERGED`."""
@@ -230,7 +216,7 @@ class _Merge:
             outputs |= {f"__o{index}": out for index, out in enumerate(sql.outputs("old"))}
             outputs |= {"__show": sql.having(), "__shown": f"__rid IS NOT NULL AND {sql.having('old')}"}
             results = "".join(f", {out} AS {name}" for name, out in outputs.items())
-        loaded = sql.loaded(self.at, self.repeats, self.relation)
+        loaded = sql.loaded(self.relation, self.repeats)
         return (
             f"SELECT *{results} FROM (WITH d AS ({loaded}) SELECT {', '.join(columns)} FROM {sql.joined(self.delta)})"
         )
@@ -278,24 +264,24 @@ class _Merge:
 
     def _published(self) -> list[str]:
         """What notes the changes in the changelog."""
-        view, sql, at = self.view, StateSQL(self.view), self.at
-        pane = f"IF({sql.ends_at()} <= {at.before}, {LATE}, {EARLY})" if view.windows_close else EARLY
-        tail = pane, "__fired", sql.final(at.after)
-        head = header(at, ADD, add_op(view), *tail)
+        view, sql = self.view, StateSQL(self.view)
+        pane = f"IF({sql.ends_at()} <= {NAMED.before}, {LATE}, {EARLY})" if view.windows_close else EARLY
+        tail = pane, "__fired", sql.final()
+        head = header(NAMED, ADD, add_op(view), *tail)
         add = noted(view.name, head, f"{self._new} FROM {MERGED} WHERE {self._shown}")
         removes_always = view.trigger.accumulation == "retracting"
         if not removes_always and view.having is None:
             return [add]
         op = "retract" if removes_always else "delete"
         condition = "__shown" if removes_always else "__shown AND NOT __show"
-        head = header(at, REMOVE, op, *tail)
+        head = header(NAMED, REMOVE, op, *tail)
         return [noted(view.name, head, f"{self._old} FROM {MERGED} WHERE {condition} AND {self._changed}"), add]
 
     def _kept(self) -> list[str]:
         """What puts the groups of `MERGED` in the place of what was kept of them, as new rows or as the same."""
         view, sql = self.view, StateSQL(self.view)
         kept = {name: f"{MERGED}.{name}" for name in sql.accumulators}
-        kept |= {"__fired": f"{MERGED}.__fired + CAST({self._changed} AS BIGINT)", "__at": f"{self.at.now}"}
+        kept |= {"__fired": f"{MERGED}.__fired + CAST({self._changed} AS BIGINT)", "__at": NAMED.now}
         values = ", ".join([*sql.group, *(f"{value} AS {name}" for name, value in kept.items())])
         insert = f"INSERT INTO {sql.table} BY NAME SELECT {values} FROM {MERGED}"
         if self.anew:
@@ -310,12 +296,12 @@ class _Merge:
         """All of it for a group over all rows whose every change is published: no row has to be found."""
         view, sql = self.view, StateSQL(self.view)
         kept = {kept.column: kept.merged(f"s.{kept.column}", f"d.{kept.column}") for kept in view.kept}
-        kept |= {"__fired": "s.__fired + 1", "__at": f"{self.at.now}"}
+        kept |= {"__fired": "s.__fired + 1", "__at": NAMED.now}
         assign = ", ".join(f"{name} = {value}" for name, value in kept.items())
-        update = f"UPDATE {sql.table} s SET {assign} FROM ({sql.loaded(self.at, self.repeats, self.relation)}) d"
+        update = f"UPDATE {sql.table} s SET {assign} FROM ({sql.loaded(self.relation, self.repeats)}) d"
         if view.hidden:
             return update
-        head = header(self.at, ADD, add_op(view), EARLY, "__fired - 1")
+        head = header(NAMED, ADD, add_op(view), EARLY, "__fired - 1")
         published = noted(view.name, head, f"{self._new} FROM {MERGED}")
         return f"WITH {MERGED} AS ({update} RETURNING {', '.join(kept)}) {published}"
 
@@ -347,71 +333,40 @@ class LiveAggregate:
             f"CREATE VIEW {public(view.name)} AS SELECT {sql.named_outputs()} FROM {sql.table} WHERE {sql.having()}"
         )
 
-    def merge(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        delta: pa.Table | None,
-        at: Moment,
-        feeds: bool,
-        *,
-        repeats: bool = False,
-        writing: Writing,
-    ) -> None:
+    def merge(self, statements: Statements, delta: pa.Table | None, feeds: bool, *, repeats: bool = False) -> None:
         if feeds:
-            begin_changes(connection, self.view.name)
+            begin_changes(statements.connection, self.view.name)
         if delta is not None and delta.num_rows:
-            anew = writing.sizes.writes_anew(connection, StateSQL(self.view).table, delta.num_rows)
-            if feeds or delta.num_rows >= _MANY:
-                connection.register(DELTA, delta)
-                self._merge(connection, _Merge(self.view, delta, DELTA, at, feeds, repeats, anew))
-                connection.unregister(DELTA)
-            else:
-                self._merge_few(connection, delta, at, repeats, anew, writing)
-        self._forget(connection, at, feeds)
+            anew = statements.writes_anew(StateSQL(self.view).table, delta.num_rows)
+            with statements.handed(delta) as relation:
+                merge = _Merge(self.view, delta, relation, feeds, repeats, anew)
+                if not feeds and are_few(delta.num_rows):
+                    statements.execute(merge.at_once())
+                else:
+                    statements.make(MERGED, merge.merged())
+                    if feeds:
+                        note_changes(
+                            statements.execute, self.view.name, removed_sql=merge.removed(), added_sql=merge.added()
+                        )
+                    statements.run(merge.steps(), delta.num_rows)
+        self._forget(statements, feeds)
 
-    def _merge(self, connection: duckdb.DuckDBPyConnection, merge: _Merge) -> None:
-        """What takes several statements."""
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {MERGED} AS {merge.merged()}")
-        if merge.feeds:
-            note_changes(connection, self.view.name, removed_sql=merge.removed(), added_sql=merge.added())
-        for step in merge.steps():
-            connection.execute(step)
-
-    def _merge_few(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        delta: pa.Table,
-        at: Moment,
-        repeats: bool,
-        anew: bool,
-        writing: Writing,
-    ) -> None:
-        """What takes one statement, which is the same for every epoch unless it is about the clock."""
-        view = self.view
-        on_clock = isinstance(view.window, Window) and view.window.on_clock
-        with writing.handed(view.name, delta) as relation:
-            merge = _Merge(view, delta, relation, at if on_clock else NAMED, False, repeats, anew)
-            if on_clock:
-                connection.execute(merge.at_once())
-            else:
-                writing.execute(view.name, merge.at_once(), at)
-
-    def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
+    def _forget(self, statements: Statements, feeds: bool) -> None:
         """Drop what is older than the view retains, and say so in the changelog."""
         view, sql = self.view, StateSQL(self.view)
         if view.retain is None or view.is_global:
             return
         if view.windows_close:
-            old = f"{sql.ends_at()} <= {at.after - view.retain}"
+            old = f"{sql.ends_at()} <= {NAMED.after} - {view.retain}"
         else:
-            old = f"__at <= {at.now - view.retain}"
+            old = f"__at <= {NAMED.now} - {view.retain}"
         final = "true" if view.windows_close else "false"
         op = "retract" if view.trigger.accumulation == "retracting" else "delete"
         gone = f"{', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}"
-        connection.execute(noted(view.name, header(at, FORGET, op, LATE, "__fired", final), gone))
+        statements.execute(noted(view.name, header(NAMED, FORGET, op, LATE, "__fired", final), gone))
         if feeds:
-            note_changes(connection, view.name, removed_sql=f"SELECT {gone}")
-        connection.execute(f"DELETE FROM {sql.table} WHERE {old}")
+            note_changes(statements.execute, view.name, removed_sql=f"SELECT {gone}")
+        statements.execute(f"DELETE FROM {sql.table} WHERE {old}")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         return None

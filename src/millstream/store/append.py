@@ -83,7 +83,7 @@ class Append:
             gone = f"{self._columns} FROM {self._rows} WHERE {old}"
             connection.execute(noted(view.name, header(at, FORGET, "retract", LATE, final="true"), gone))
             if feeds:
-                note_changes(connection, view.name, removed_sql=f"SELECT {gone}")
+                note_changes(connection.execute, view.name, removed_sql=f"SELECT {gone}")
             connection.execute(f"DELETE FROM {self._rows} WHERE {old}")
 
     def let_go(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:

@@ -36,15 +36,11 @@ def header(
     pane: str | int = EARLY,
     index: str | int = 0,
     final: str = "false",
-    when: str = "",
 ) -> str:
-    """The header of changes, for the list of a SELECT; `pane`, `index` and `final` may be SQL.
-
-    Where `when` is not true, the row is none of the changelog's.
-    """
+    """The header of changes, for the list of a SELECT; `pane`, `index` and `final` may be SQL."""
     epoch = f"(CAST({at.epoch} AS BIGINT) << {_EPOCH_AT})"
     change = f"{epoch} + {_kind(order, op)} + ({pane}) * {1 << _PANE_AT} + CAST({final} AS TINYINT)"
-    return f"{f'IF({when}, {change}, NULL)' if when else change}, {index}"
+    return f"{change}, {index}"
 
 
 def noted(view: str, head: str, rows: str) -> str:
@@ -60,11 +56,6 @@ def pane_of(kind: str) -> str:
     """The pane that a column names."""
     cases = " ".join(f"WHEN '{name}' THEN {number}" for number, name in enumerate(_PANES))
     return f"CASE {kind} {cases} END"
-
-
-def is_of(order: int) -> str:
-    """Whether a row is a change of some order within its epoch; NULL if it is none."""
-    return f"{_bits(_ORDER_AT)} = {order}"
 
 
 def until(epoch: int) -> str:

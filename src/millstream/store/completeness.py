@@ -52,8 +52,9 @@ def count_arrivals(
     arrived = [_placed(part) for part in parts if part.arrived is not None]
     if arrived:
         # Only added here: to find the row of each window would cost several times as much.
-        with writing.handed(_ARRIVED, pa.concat_tables(arrived)) as rows:
-            writing.execute(_ARRIVED, f"INSERT INTO ms.completeness SELECT * FROM {rows}", at)
+        statements = writing.of(_ARRIVED, at)
+        with statements.handed(pa.concat_tables(arrived)) as rows:
+            statements.execute(f"INSERT INTO ms.completeness SELECT * FROM {rows}")
     if at.epoch % _EPOCHS == 0:
         _gather(connection, parts)
 

@@ -15,9 +15,11 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView
 from millstream.plan.windows import CountWindow
-from millstream.store.aggregate import DELTA, StateSQL, create_state
-from millstream.store.moment import Moment
-from millstream.store.published import FIRED, Published
+from millstream.store.aggregate import MERGED, StateSQL, create_state
+from millstream.store.deltas import begin_changes
+from millstream.store.moment import NAMED
+from millstream.store.published import Published
+from millstream.store.writing import Statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +46,39 @@ class CountAggregate:
     def show(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._published.show(connection)
 
-    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
-        self._published.begin(connection)
-        if delta is not None and delta.num_rows:
-            connection.register(DELTA, delta)
-            self._number(connection)
-            connection.unregister(DELTA)
-            self._publish(connection, at)
-            self._keep(connection, at)
-        self._published.forget(connection, at, None)
+    def merge(self, statements: Statements, delta: pa.Table | None, feeds: bool) -> None:
         if feeds:
-            self._published.feed(connection)
+            begin_changes(statements.connection, self.view.name)
+        if delta is not None and delta.num_rows:
+            with statements.handed(delta) as relation:
+                statements.make(MERGED, self._numbered(relation))
+            self._published.find(statements, self._complete())
+            self._published.publish(statements, delta.num_rows, feeds, self._kept())
+        self._published.forget(statements, feeds, None)
 
-    def _number(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Make `__m` of the rows of the epoch with their numbers and what the state has of their keys."""
+    def _numbered(self, delta: str) -> str:
+        """The rows of the epoch with their numbers, and what the state has of their keys."""
         sql = StateSQL(self.view)
         same = " AND ".join(f"s.{key} IS NOT DISTINCT FROM d.{key}" for key in sql.keys) or "true"
         names = [*sql.group, *sql.accumulators]
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE __m AS "
+        kept = (
             f"SELECT {', '.join(f's.{name}' for name in names)}, __i, s.rowid AS __rid "
-            f"FROM {sql.table} s SEMI JOIN {DELTA} d ON {same}"
+            f"FROM {sql.table} s SEMI JOIN {delta} d ON {same}"
         )
         group = f" GROUP BY {', '.join(sql.keys)}" if sql.keys else ""
-        counts = f"SELECT {', '.join([*sql.keys, 'max(__i) AS __count'])} FROM __m{group}"
+        counts = f"SELECT {', '.join([*sql.keys, 'max(__i) AS __count'])} FROM __kept{group}"
         fresh = (
             f"SELECT {', '.join([*sql.keys, '__t AS __ws', *sql.loads()])}, "
-            f"row_number() OVER ({self._by_key}ORDER BY __t, __p, __o, __pane) AS __n FROM {DELTA}"
+            f"row_number() OVER ({self._by_key}ORDER BY __t, __p, __o, __pane) AS __n FROM {delta}"
         )
-        connection.execute(
-            f"INSERT INTO __m SELECT {', '.join(f'd.{name}' for name in names)}, coalesce(__count, 0) + __n, NULL "
+        return (
+            f"WITH __kept AS MATERIALIZED ({kept}) SELECT * FROM __kept UNION ALL "
+            f"SELECT {', '.join(f'd.{name}' for name in names)}, coalesce(__count, 0) + __n, NULL "
             f"FROM ({fresh}) d LEFT JOIN ({counts}) s ON {same}"
         )
 
-    def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _complete(self) -> str:
+        """The windows that end with a row of the epoch."""
         window, sql = self._window, StateSQL(self.view)
         frame = f"({self._by_key}ORDER BY __i ROWS BETWEEN {window.rows - 1} PRECEDING AND CURRENT ROW)"
         columns = [
@@ -88,25 +89,24 @@ class CountAggregate:
             "__ws AS __we",
             *sql.combined_over("held"),
         ]
-        values = f"SELECT {', '.join(columns)} FROM __m WINDOW held AS {frame}"
+        values = f"SELECT {', '.join(columns)} FROM {MERGED} WINDOW held AS {frame}"
         outputs = ", ".join(f"{out} AS __n{index}" for index, out in enumerate(sql.outputs()))
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {FIRED} AS SELECT __i AS __sid, __we AS __end, 0 AS __fired, "
-            f"'on_time' AS __kind, true AS __final, {sql.having()} AS __show, {outputs} "
+        return (
+            f"SELECT __i AS __sid, __we AS __end, 0 AS __fired, 'on_time' AS __kind, true AS __final, "
+            f"{sql.having()} AS __show, {outputs} "
             f"FROM ({values}) WHERE __rid IS NULL AND {window.ends_at_sql('__i')}"
         )
-        self._published.publish(connection, at)
 
-    def _keep(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
-        """Keep what windows to come need."""
+    def _kept(self) -> list[str]:
+        """What keeps the rows that windows to come need."""
         sql = StateSQL(self.view)
-        connection.execute(f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM __m WHERE __rid IS NOT NULL)")
         over = f"OVER ({self._by_key.strip()})"
         needed = f"__i = __count OR __i > {self._window.next_end_sql('__count')} - {self._window.rows}"
-        connection.execute(
-            f"INSERT INTO {sql.table} BY NAME SELECT * EXCLUDE (__rid, __count), 0 AS __fired, {at.now} AS __at "
-            f"FROM (SELECT *, max(__i) {over} AS __count FROM __m) WHERE {needed}"
-        )
+        return [
+            f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM {MERGED})",
+            f"INSERT INTO {sql.table} BY NAME SELECT * EXCLUDE (__rid, __count), 0 AS __fired, {NAMED.now} AS __at "
+            f"FROM (SELECT *, max(__i) {over} AS __count FROM {MERGED}) WHERE {needed}",
+        ]
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         return None

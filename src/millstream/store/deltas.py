@@ -6,7 +6,7 @@ what it gained. A value that is replaced is in both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import duckdb
 
@@ -20,7 +20,7 @@ def begin_changes(connection: duckdb.DuckDBPyConnection, relation: str) -> None:
 
 
 def note_changes(
-    connection: duckdb.DuckDBPyConnection,
+    execute: Callable[[str], object],
     relation: str,
     *,
     removed_sql: str | None = None,
@@ -31,7 +31,7 @@ def note_changes(
         if sql is not None:
             # Written anew rather than inserted: DuckDB 2.0.0 overlooks rows that a transaction inserts in bulk
             # into a table which it has itself created without any, as soon as a LIMIT or an EXISTS reads them.
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {table} UNION ALL ({sql})")
+            execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {table} UNION ALL ({sql})")
 
 
 def has_rows(connection: duckdb.DuckDBPyConnection, table: str) -> bool:

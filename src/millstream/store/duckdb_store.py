@@ -51,6 +51,7 @@ from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart
 from millstream.store.query import QueryMaintainer
 from millstream.store.swap import Swapping
 from millstream.store.table import Table
+from millstream.store.top import TopRows
 from millstream.store.triggered import TriggeredAggregate
 from millstream.store.writing import Writing
 
@@ -349,13 +350,14 @@ class DuckDBStore:
         self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart, feeds: bool
     ) -> None:
         moment = Moment(epoch, whole.now, part.before, part.after)
+        statements = self._writing.of(part.view.name, moment)
         match maintainer(part.view):
-            case LiveAggregate() as keeper:
-                keeper.merge(txn, part.delta, moment, feeds, repeats=part.repeats, writing=self._writing)
-            case TriggeredAggregate() as keeper:
-                keeper.merge(txn, part.delta, moment, feeds, repeats=part.repeats)
-            case keeper:
+            case LiveAggregate() | TriggeredAggregate() as keeper:
+                keeper.merge(statements, part.delta, feeds, repeats=part.repeats)
+            case Append() | TopRows() as keeper:
                 keeper.merge(txn, part.delta, moment, feeds)
+            case keeper:
+                keeper.merge(statements, part.delta, feeds)
         stream = next((s.stream for s in whole.streams if s.stream.name == part.view.stream), None)
         if stream is not None and part.late_rows is not None:
             keep_late(txn, stream, part.view.name, moment, part.late_rows)

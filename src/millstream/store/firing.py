@@ -13,32 +13,32 @@ import duckdb
 from millstream.plan.nodes import AggregateView
 from millstream.sql.statements import EveryEpoch, EveryInterval, EveryRows, Rate
 from millstream.store.changelog import pane_of
-from millstream.store.moment import Moment
+from millstream.store.moment import NAMED
 
 # What a firing says of its changes: pane, index, whether it is the last.
 PANE = pane_of("__kind"), "__fired", "__final"
 TRIGGER_COLUMNS = ", CAST(0 AS BIGINT) AS __pending, CAST(NULL AS BIGINT) AS __due, false AS __on_time"
 
 
-def kind_sql(view: AggregateView, at: Moment, complete: str, closes: str) -> str:
+def kind_sql(view: AggregateView, complete: str, closes: str) -> str:
     """Which pane, if any, a window fires that is complete and that closes at some instants."""
     trigger = view.trigger
-    closing = f"{closes} <= {at.after} AND __pending > 0" if view.windows_close else "false"
+    closing = f"{closes} <= {NAMED.after} AND __pending > 0" if view.windows_close else "false"
     if trigger.repeatedly is not None:
-        before = f"IF({complete} <= {at.before}, 'late', 'early')" if view.windows_close else "'early'"
+        before = f"IF({complete} <= {NAMED.before}, 'late', 'early')" if view.windows_close else "'early'"
         last = "'late'" if view.lateness else "'on_time'"
         # What no trigger has published when the window closes is published then.
-        return f"CASE WHEN {_is_due(trigger.repeatedly, at)} THEN {before} WHEN {closing} THEN {last} END"
-    cases = [f"WHEN NOT __on_time AND {complete} <= {at.after} THEN 'on_time'"]
+        return f"CASE WHEN {_is_due(trigger.repeatedly)} THEN {before} WHEN {closing} THEN {last} END"
+    cases = [f"WHEN NOT __on_time AND {complete} <= {NAMED.after} THEN 'on_time'"]
     if trigger.early is not None:
-        cases.append(f"WHEN NOT __on_time AND {_is_due(trigger.early, at)} THEN 'early'")
+        cases.append(f"WHEN NOT __on_time AND {_is_due(trigger.early)} THEN 'early'")
     if trigger.late is not None:
-        cases.append(f"WHEN __on_time AND {_is_due(trigger.late, at)} THEN 'late'")
+        cases.append(f"WHEN __on_time AND {_is_due(trigger.late)} THEN 'late'")
     cases.append(f"WHEN __on_time AND {closing} THEN 'late'")
     return f"CASE {' '.join(cases)} END"
 
 
-def due_sql(view: AggregateView, at: Moment, past: str, early: str = "NULL", late: str = "NULL") -> str:
+def due_sql(view: AggregateView, past: str, early: str = "NULL", late: str = "NULL") -> str:
     """When a window fires next if it fires by processing time, in the phase it is in.
 
     `past` says whether the watermark has passed it; `early` and `late` are when it was due already
@@ -48,7 +48,7 @@ def due_sql(view: AggregateView, at: Moment, past: str, early: str = "NULL", lat
     def instant(rate: Rate | None, already: str) -> str:
         if not isinstance(rate, EveryInterval):
             return "CAST(NULL AS BIGINT)"
-        return f"coalesce({already}, {at.now + rate.micros})"
+        return f"coalesce({already}, {NAMED.now} + {rate.micros})"
 
     trigger = view.trigger
     if trigger.repeatedly is not None:
@@ -69,11 +69,11 @@ def next_due_at(connection: duckdb.DuckDBPyConnection, view: AggregateView, stat
     return rows[0][0]
 
 
-def _is_due(rate: Rate, at: Moment) -> str:
+def _is_due(rate: Rate) -> str:
     match rate:
         case EveryRows(count):
             return f"__pending >= {count}"
         case EveryInterval():
-            return f"__due <= {at.now}"
+            return f"__due <= {NAMED.now}"
         case EveryEpoch():
             return "__pending > 0"

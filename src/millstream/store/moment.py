@@ -21,10 +21,10 @@ class Moment:
 class NamedMoment:
     """A moment that a statement knows by the names of parameters, and so is the same for all of them."""
 
-    epoch: str = "$epoch"
-    now: str = "$now"
-    before: str = "$before"
-    after: str = "$after"
+    epoch: str = "CAST($epoch AS BIGINT)"
+    now: str = "CAST($now AS BIGINT)"
+    before: str = "CAST($before AS BIGINT)"
+    after: str = "CAST($after AS BIGINT)"
 
 
 NAMED = NamedMoment()

@@ -4,44 +4,38 @@ Owns two tables: `shown`, the published rows of windows that are still open, eac
 of its window, and `rows`, those of closed windows, which nothing can change any more (with
 DISCARDING and for count windows, all panes). The relation that readers see is both of them.
 
-A maintainer puts the windows that fire into `FIRED` and calls `publish`. Every change goes through
-one place: the temporary tables `REMOVED` and `ADDED` hold the rows that leave and enter the
-relation in an epoch, under their output names, and the changelog is written from them. A row that
-is replaced in place is in both; the changelog then has an upsert alone.
+A maintainer says which windows fire and what they show now (`find`), then publishes them (`publish`). The table
+`FIRED` has them with the rows that they have shown so far, so that all that follows reads nothing else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import duckdb
 
 from millstream.plan.nodes import AggregateView
-from millstream.plan.windows import CountWindow
+from millstream.plan.windows import CountWindow, SessionWindow
 from millstream.sql import quote
 from millstream.store.aggregate import StateSQL
-from millstream.store.changelog import (
-    ADD,
-    FORGET,
-    LATE,
-    REMOVE,
-    changes_table,
-    create_changelog,
-    header,
-    is_of,
-)
+from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, create_changelog, header, noted
+from millstream.store.deltas import note_changes
 from millstream.store.firing import PANE
-from millstream.store.moment import Moment
-from millstream.store.naming import added, internal, public, removed
+from millstream.store.moment import NAMED
+from millstream.store.naming import internal, public
+from millstream.store.sizes import in_order
+from millstream.store.writing import Statements, are_few
 
 FIRED = "__fired_windows"
-"""`__sid`, `__end`, `__fired`, `__kind`, `__final`, `__show` and the new values `__n0`…"""
-REMOVED, ADDED = "__removed", "__added"
+"""A row for every row that a window which fires has shown, or one if it has shown none.
 
+As the maintainer says: `__rid` of the state, `__sid`, `__end`, `__fired`, `__kind`, `__final`, `__show` and the new
+values `__n0`…. Then `__old` and `__old_end`, the row that was shown, its values `__o0`…, its number `__nth` among those
+of the window, and whether the window `__published` anything."""
 
-def new_id(at: Moment) -> str:
-    """An id for each row of a query: unique without a counter, by the epoch and a number within it."""
-    return f"{at.epoch * 2**31} + row_number() OVER ()"
+NEW_ID = f"{NAMED.epoch} * {2**31} + row_number() OVER ()"
+"""An id for each row of a query: unique without a counter, by the epoch and a number within it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,95 +82,94 @@ class Published:
             f"SELECT {own} FROM {self.rows} UNION ALL SELECT {own} FROM {self.shown}"
         )
 
-    def begin(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Start an epoch: nothing has changed yet."""
-        for table in (REMOVED, ADDED):
-            connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {changes_table(self.view.name)} LIMIT 0"
-            )
-
-    def feed(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Hand the changes of the epoch to the views that read this one."""
-        own = ", ".join(self.columns)
-        for table, changes in ((removed(self.view.name), REMOVED), (added(self.view.name), ADDED)):
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {own} FROM {changes}")
-
-    def publish(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
-        """Publish what `FIRED` holds, and add to it whether it `__published` anything.
+    def find(self, statements: Statements, fired: str) -> int:
+        """Put windows that fire into `FIRED`, and say how many rows that is.
 
         A live view publishes changes only. Of the rows that a window had published, several if it
         was merged from several, all go; an upsert replaces one with the same key by itself.
         """
-        own = ", ".join(self.columns)
-        new = [f"__n{index}" for index in range(len(self.columns))]
         if self._appends:
-            self._append(connection, at)
-            return
-        olds = ", ".join(f"first({column}) AS __o{index}" for index, column in enumerate(self.columns))
+            return statements.make(FIRED, f"SELECT *, 1 AS __nth, __show AS __published FROM ({fired})")
+        count, nth, window = (
+            "count(s.rowid) OVER of_one",
+            "row_number() OVER of_one",
+            " WINDOW of_one AS (PARTITION BY __sid)",
+        )
+        if not isinstance(self.view.window, SessionWindow):
+            # Only sessions become one.
+            count, nth, window = "CAST(s.rowid IS NOT NULL AS BIGINT)", "1", ""
+        olds = ", ".join(f"s.{column} AS __o{index}" for index, column in enumerate(self.columns))
         same = "false"
         if self.view.trigger.is_live:
-            pairs = [f"{name} IS NOT DISTINCT FROM __o{index}" for index, name in enumerate(new)]
+            pairs = [f"__n{index} IS NOT DISTINCT FROM __o{index}" for index in range(len(self.columns))]
             same = f"__count = 1 AND __show AND {' AND '.join(pairs)}"
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {FIRED} AS SELECT f.*, "
-            f"NOT coalesce({same}, false) AND (__show OR __count IS NOT NULL) AS __published FROM {FIRED} f LEFT JOIN "
-            f"(SELECT __sid, count(*) AS __count, {olds} FROM {self.shown} "
-            f"WHERE __sid IN (SELECT __sid FROM {FIRED}) GROUP BY __sid) USING (__sid)"
-        )
-        keys = [index for index, out in enumerate(self.view.outputs) if out.name in self.view.key_columns]
-        moved = " OR ".join(f"f.__n{index} IS DISTINCT FROM s.{self.columns[index]}" for index in keys) or "false"
-        # What an upsert replaces needs no word of its own.
-        op, when = ("retract", "") if self._retracting else ("delete", f"NOT f.__show OR {moved}")
-        old = ", ".join(f"s.{column}" for column in self.columns)
-        connection.execute(
-            f"INSERT INTO {REMOVED} SELECT {header(at, REMOVE, op, *PANE, when)}, {old} "
-            f"FROM {self.shown} s JOIN {FIRED} f USING (__sid) WHERE __published ORDER BY s.__end, __sid"
-        )
-        self._log(connection, REMOVED, REMOVE)
-        self._add(connection, at, "insert" if self._retracting else "upsert")
-        connection.execute(f"DELETE FROM {self.shown} WHERE __sid IN (SELECT __sid FROM {FIRED} WHERE __published)")
-        connection.execute(
-            f"INSERT INTO {self.shown} (__sid, __end, __at, {own}) "
-            f"SELECT __sid, __end, {at.now}, {', '.join(new)} FROM {FIRED} WHERE __published AND __show"
+        return statements.make(
+            FIRED,
+            f"SELECT *, NOT coalesce({same}, false) AND (__show OR __count > 0) AS __published FROM ("
+            f"SELECT f.*, s.rowid AS __old, s.__end AS __old_end, {olds}, {count} AS __count, {nth} AS __nth "
+            f"FROM ({fired}) f LEFT JOIN {self.shown} s USING (__sid){window})",
         )
 
-    def _append(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
-        """Panes that nothing will replace."""
-        new = ", ".join(f"__n{index}" for index in range(len(self.columns)))
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {FIRED} AS SELECT *, __show AS __published FROM {FIRED}")
-        self._add(connection, at, "insert")
-        connection.execute(f"INSERT INTO {self.rows} SELECT __end, {at.now}, {new} FROM {FIRED} WHERE __show")
+    def publish(self, statements: Statements, rows: int, feeds: bool, then: Sequence[str]) -> None:
+        """Publish what `FIRED` holds, which is about so many rows, and do `then` what the maintainer says."""
+        gone = f"{self._values('__o')} FROM {FIRED} WHERE __published AND __old IS NOT NULL"
+        come = f"{self._values('__n')} FROM {FIRED} WHERE __published AND __show AND __nth = 1"
+        if feeds:
+            removed = None if self._appends else f"SELECT {gone}"
+            note_changes(statements.execute, self.view.name, removed_sql=removed, added_sql=f"SELECT {come}")
+        if self._appends:
+            steps = [*self._noted("insert", come), f"INSERT INTO {self.rows} SELECT __end, {NAMED.now}, {come}"]
+        else:
+            steps = [*self._removed(gone), *self._noted("insert" if self._retracting else "upsert", come)]
+            steps += [
+                f"DELETE FROM {self.shown} WHERE rowid IN (SELECT __old FROM {FIRED} WHERE __published)",
+                f"INSERT INTO {self.shown} (__sid, __end, __at, {', '.join(self.columns)}) "
+                f"SELECT __sid, __end, {NAMED.now}, {come}",
+            ]
+        statements.run([*steps, *then], rows)
 
-    def _add(self, connection: duckdb.DuckDBPyConnection, at: Moment, op: str) -> None:
-        new = ", ".join(f"__n{index}" for index in range(len(self.columns)))
-        connection.execute(
-            f"INSERT INTO {ADDED} SELECT {header(at, ADD, op, *PANE)}, {new} "
-            f"FROM {FIRED} WHERE __published AND __show ORDER BY __end, __sid"
-        )
-        self._log(connection, ADDED, ADD)
+    def _values(self, prefix: str) -> str:
+        return ", ".join(f"{prefix}{index}" for index in range(len(self.columns)))
 
-    def _log(self, connection: duckdb.DuckDBPyConnection, changes: str, order: int) -> None:
+    def _noted(self, op: str, come: str) -> list[str]:
         if self.view.hidden:
-            return
-        connection.execute(
-            f"INSERT INTO {changes_table(self.view.name)} SELECT * FROM {changes} WHERE {is_of(order)} ORDER BY rowid"
-        )
+            return []
+        return [noted(self.view.name, header(NAMED, ADD, op, *PANE), f"{come} ORDER BY __end, __sid")]
 
-    def follow(self, connection: duckdb.DuckDBPyConnection, moves: str) -> None:
-        """Windows have become one: their published rows belong to it now. `moves` has `__old` and `__sid`."""
-        connection.execute(
-            f"UPDATE {self.shown} SET __sid = m.__sid FROM {moves} m "
+    def _removed(self, gone: str) -> list[str]:
+        """What an upsert replaces needs no word of its own."""
+        if self.view.hidden:
+            return []
+        if self._retracting:
+            op, when = "retract", ""
+        else:
+            keys = [index for index, out in enumerate(self.view.outputs) if out.name in self.view.key_columns]
+            moved = "".join(f" OR __n{index} IS DISTINCT FROM __o{index}" for index in keys)
+            op, when = "delete", f" AND (NOT __show{moved})"
+        head = header(NAMED, REMOVE, op, *PANE)
+        return [noted(self.view.name, head, f"{gone}{when} ORDER BY __old_end, __sid")]
+
+    def follow(self, moves: str) -> str:
+        """What makes published rows belong to the window that theirs has become; `moves` has `__old` and `__sid`."""
+        return (
+            f"UPDATE {self.shown} SET __sid = m.__sid FROM ({moves}) m "
             f"WHERE {self.shown}.__sid = m.__old AND m.__old <> m.__sid"
         )
 
-    def close(self, connection: duckdb.DuckDBPyConnection, closed: str) -> None:
+    def close(self, statements: Statements, closed: str) -> None:
         """Keep the published rows of windows that are closed; `closed` is a query of their ids."""
-        of_closed = f"__sid IN ({closed})"
+        of_closed = f"FROM {self.shown} WHERE __sid IN ({closed})"
         own = ", ".join(["__end", "__at", *self.columns])
-        connection.execute(f"INSERT INTO {self.rows} SELECT {own} FROM {self.shown} WHERE {of_closed}")
-        connection.execute(f"DELETE FROM {self.shown} WHERE {of_closed}")
+        rows = statements.execute(f"SELECT count(*) {of_closed}")
+        if rows and are_few(rows):
+            statements.execute(
+                f"WITH closed AS (DELETE {of_closed} RETURNING {own}) INSERT INTO {self.rows} SELECT * FROM closed"
+            )
+        elif rows:
+            statements.execute(f"INSERT INTO {self.rows} SELECT {own} {of_closed}")
+            statements.execute(f"DELETE {of_closed}")
 
-    def forget(self, connection: duckdb.DuckDBPyConnection, at: Moment, state: str | None) -> None:
+    def forget(self, statements: Statements, feeds: bool, state: str | None) -> None:
         """Drop what is older than the view retains, and say so in the changelog.
 
         By the window's end where something closes it; else by when it last changed, with its row
@@ -185,20 +178,31 @@ class Published:
         view = self.view
         if view.retain is None:
             return
-        stale = f"__at <= {at.now - view.retain}"
-        old = {self.rows: f"__end <= {at.after - view.retain}"}
-        if not view.windows_close:
-            old = {self.rows: stale}
+        stale = f"__at <= {NAMED.now} - {view.retain}"
+        old = {self.rows: f"__end <= {NAMED.after} - {view.retain}" if view.windows_close else stale}
         if not view.windows_close and state is not None:
             old |= {self.shown: f"__sid IN (SELECT __sid FROM {state} WHERE {stale})"}
         op = "retract" if self._retracting or self._appends else "delete"
-        final = "true" if view.windows_close else "false"
+        head = header(NAMED, FORGET, op, LATE, final="true" if view.windows_close else "false")
         for table, condition in old.items():
-            connection.execute(
-                f"INSERT INTO {REMOVED} SELECT {header(at, FORGET, op, LATE, final=final)}, "
-                f"{', '.join(self.columns)} FROM {table} WHERE {condition}"
-            )
-            connection.execute(f"DELETE FROM {table} WHERE {condition}")
+            gone = f"{', '.join(self.columns)} FROM {table} WHERE {condition}"
+            if feeds:
+                note_changes(statements.execute, view.name, removed_sql=f"SELECT {gone}")
+            if not view.hidden:
+                statements.execute(noted(view.name, head, gone))
+            statements.execute(f"DELETE FROM {table} WHERE {condition}")
         if not view.windows_close and state is not None:
-            connection.execute(f"DELETE FROM {state} WHERE {stale}")
-        self._log(connection, REMOVED, FORGET)
+            statements.execute(f"DELETE FROM {state} WHERE {stale}")
+
+
+def note_fired(state: str, reset: Sequence[str]) -> str:
+    """What notes in a state that the windows of `FIRED` have fired; some accumulators begin anew."""
+    updates = [
+        "__fired = f.__fired + CAST(f.__published AS BIGINT)",
+        "__pending = 0",
+        "__due = NULL",
+        "__on_time = __on_time OR f.__kind = 'on_time'",
+        *(f"{name} = NULL" for name in reset),
+    ]
+    source = in_order(f"{FIRED} WHERE __nth = 1", "__rid", "f")
+    return f"UPDATE {state} SET {', '.join(updates)} FROM {source} WHERE {state}.rowid = f.__rid"

@@ -265,7 +265,7 @@ class QueryMaintainer:
             return False
         by_time = f"__t <= {at.after - view.retain}" if view.time is not None else "NULL"
         old = f"FROM {self._rows} WHERE coalesce({by_time}, __at <= {at.now - view.retain})"
-        note_changes(connection, view.name, removed_sql=f"SELECT {', '.join(self.kept)} {old}")
+        note_changes(connection.execute, view.name, removed_sql=f"SELECT {', '.join(self.kept)} {old}")
         if not view.hidden:
             head = header(at, FORGET, "retract", LATE, final="true")
             connection.execute(noted(view.name, head, f"{self._own} {old}"))

@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView
 from millstream.plan.windows import SessionWindow
-from millstream.store.aggregate import DELTA, StateSQL, clamped, create_state
+from millstream.store.aggregate import MERGED, StateSQL, clamped, create_state
+from millstream.store.deltas import begin_changes
 from millstream.store.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
-from millstream.store.moment import Moment
-from millstream.store.published import FIRED, Published, new_id
+from millstream.store.moment import NAMED
+from millstream.store.published import NEW_ID, Published, note_fired
+from millstream.store.writing import Statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,47 +49,43 @@ class SessionAggregate:
     def show(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._published.show(connection)
 
-    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
-        self._published.begin(connection)
-        if delta is not None and delta.num_rows:
-            connection.register(DELTA, delta)
-            self._merge(connection, at)
-            connection.unregister(DELTA)
-        self._fire(connection, at)
-        self._close(connection, at)
-        self._published.forget(connection, at, StateSQL(self.view).table)
+    def merge(self, statements: Statements, delta: pa.Table | None, feeds: bool) -> None:
         if feeds:
-            self._published.feed(connection)
+            begin_changes(statements.connection, self.view.name)
+        if delta is not None and delta.num_rows:
+            with statements.handed(delta) as relation:
+                statements.make(MERGED, f"WITH __d AS MATERIALIZED ({self._segments(relation)}) {self._sessions()}")
+            statements.run(self._kept(), delta.num_rows)
+        self._fire(statements, feeds)
+        self._close(statements)
+        self._published.forget(statements, feeds, StateSQL(self.view).table)
 
-    def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
-        sql = StateSQL(self.view)
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE __d AS {self._segments(at)}")
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE __m AS {self._sessions(at)}")
-        connection.execute(
-            "CREATE OR REPLACE TEMP TABLE __moves AS "
-            "SELECT unnest(__sids) AS __old, __sid FROM __m WHERE __sids IS NOT NULL"
-        )
-        connection.execute(f"DELETE FROM {sql.table} WHERE __sid IN (SELECT __old FROM __moves)")
-        self._published.follow(connection, "__moves")
-        connection.execute(f"INSERT INTO {sql.table} BY NAME SELECT * EXCLUDE (__sids) FROM __m")
+    def _kept(self) -> list[str]:
+        """What puts the sessions of `MERGED` in the place of those that have become them."""
+        table = StateSQL(self.view).table
+        return [
+            f"DELETE FROM {table} WHERE rowid IN (SELECT unnest(__rids) FROM {MERGED})",
+            self._published.follow(f"SELECT unnest(__sids) AS __old, __sid FROM {MERGED}"),
+            f"INSERT INTO {table} BY NAME SELECT * EXCLUDE (__sids, __rids) FROM {MERGED}",
+        ]
 
-    def _segments(self, at: Moment) -> str:
+    def _segments(self, delta: str) -> str:
         """The rows of the delta as segments `[__ws, __we)`."""
         sql = StateSQL(self.view)
         first, last = "__first", "__last"
         if self._window.on_clock:
-            first, last = (clamped(instant, at.before, at.now) for instant in (first, last))
+            first, last = clamped(first), clamped(last)
         columns = [*sql.keys, f"{first} AS __ws", f"{last} + {self._window.gap} AS __we", "__rows", *sql.loads()]
-        return f"SELECT {', '.join(columns)} FROM {DELTA}"
+        return f"SELECT {', '.join(columns)} FROM {delta}"
 
-    def _sessions(self, at: Moment) -> str:
-        """The sessions that the segments of `__d` are part of now."""
+    def _sessions(self) -> str:
+        """The sessions that the segments of `__d` are part of now, with those that they were before."""
         sql = StateSQL(self.view)
         keys = sql.keys
         by_key = f"PARTITION BY {', '.join(keys)} " if keys else ""
         carried = ["__ws", "__we", *sql.accumulators]
         trigger = ["__sid", "__fired", "__pending", "__due", "__on_time"]
-        fresh = "NULL AS __sid, 0 AS __fired, __rows AS __pending, NULL AS __due, false AS __on_time"
+        fresh = "NULL AS __rid, NULL AS __sid, 0 AS __fired, __rows AS __pending, NULL AS __due, false AS __on_time"
         # Sessions elsewhere in the time of a key are not touched, so a long lateness costs nothing.
         reach = f"SELECT {', '.join([*keys, 'min(__ws) AS __low', 'max(__we) AS __high'])} FROM __d" + (
             f" GROUP BY {', '.join(keys)}" if keys else ""
@@ -95,7 +93,7 @@ class SessionAggregate:
         near = " AND ".join(
             [*(f"s.{key} IS NOT DISTINCT FROM r.{key}" for key in keys), "s.__ws < r.__high", "s.__we > r.__low"]
         )
-        kept = ", ".join(f"s.{name}" for name in [*keys, *carried, *trigger])
+        kept = ", ".join(f"s.{name}" for name in [*keys, *carried, "rowid", *trigger])
         parts = (
             f"SELECT {', '.join([*keys, *carried])}, {fresh}, true AS __new FROM __d "
             f"UNION ALL SELECT {kept}, false FROM {sql.table} s JOIN ({reach}) r ON {near}"
@@ -106,56 +104,47 @@ class SessionAggregate:
         # By RANGE, so that parts that begin together are in one session whatever their order.
         begin = f"max(IF(__begins, __ws, NULL)) OVER ({by_key}ORDER BY __ws RANGE UNBOUNDED PRECEDING)"
         found = f"SELECT * EXCLUDE (__ws), {begin} AS __ws FROM ({marked})"
-        past = f"bool_or(__on_time) AND max(__we) <= {at.before}" if self.view.windows_close else "false"
+        past = f"bool_or(__on_time) AND max(__we) <= {NAMED.before}" if self.view.windows_close else "false"
         early, late = (f"min(__due) FILTER (WHERE {'' if on else 'NOT '}__on_time)" for on in (False, True))
         columns = [
             *keys,
             "__ws",
             "max(__we) AS __we",
             *sql.combined(),
-            f"coalesce(min(__sid), {new_id(at)}) AS __sid",
+            f"coalesce(min(__sid), {NEW_ID}) AS __sid",
             "list(__sid) FILTER (WHERE __sid IS NOT NULL) AS __sids",
+            "list(__rid) FILTER (WHERE __rid IS NOT NULL) AS __rids",
             "max(__fired) AS __fired",
             "CAST(sum(__pending) AS BIGINT) AS __pending",
-            f"{due_sql(self.view, at, past, early, late)} AS __due",
+            f"{due_sql(self.view, past, early, late)} AS __due",
             f"coalesce({past}, false) AS __on_time",
-            f"{at.now} AS __at",
+            f"{NAMED.now} AS __at",
         ]
         group = ", ".join([*keys, "__ws"])
         return f"SELECT {', '.join(columns)} FROM ({found}) GROUP BY {group} HAVING bool_or(__new)"
 
-    def _fire(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _fire(self, statements: Statements, feeds: bool) -> None:
         view, sql = self.view, StateSQL(self.view)
         outputs = ", ".join(f"{out} AS __n{index}" for index, out in enumerate(sql.outputs()))
         ends = (sql.ends_at(), sql.closes_at()) if view.windows_close else ("NULL", "NULL")
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {FIRED} AS SELECT __sid, __we AS __end, __fired, __kind, "
-            f"{sql.final(at.after)} AS __final, {sql.having()} AS __show, {outputs} "
-            f"FROM (SELECT *, {kind_sql(view, at, *ends)} AS __kind FROM {sql.table}) WHERE __kind IS NOT NULL"
+        fired = self._published.find(
+            statements,
+            f"SELECT __rid, __sid, __we AS __end, __fired, __kind, {sql.final()} AS __final, {sql.having()} AS __show, "
+            f"{outputs} FROM (SELECT *, rowid AS __rid, {kind_sql(view, *ends)} AS __kind FROM {sql.table}) "
+            f"WHERE __kind IS NOT NULL",
         )
-        if not connection.execute(f"SELECT 1 FROM {FIRED} LIMIT 1").fetchall():
-            return
-        self._published.publish(connection, at)
-        updates = [
-            "__fired = f.__fired + CAST(f.__published AS BIGINT)",
-            "__pending = 0",
-            "__due = NULL",
-            "__on_time = __on_time OR f.__kind = 'on_time'",
-        ]
-        if view.trigger.accumulation == "discarding":
-            updates += [f"{name} = NULL" for name in sql.accumulators]
-        connection.execute(
-            f"UPDATE {sql.table} SET {', '.join(updates)} FROM {FIRED} f WHERE {sql.table}.__sid = f.__sid"
-        )
+        if fired:
+            reset = sql.accumulators if view.trigger.accumulation == "discarding" else []
+            self._published.publish(statements, fired, feeds, [note_fired(sql.table, reset)])
 
-    def _close(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _close(self, statements: Statements) -> None:
         """Let go of sessions that no row can reach any more."""
         sql = StateSQL(self.view)
         if not self.view.windows_close:
             return
-        closed = f"{sql.closes_at()} <= {at.after}"
-        self._published.close(connection, f"SELECT __sid FROM {sql.table} WHERE {closed}")
-        connection.execute(f"DELETE FROM {sql.table} WHERE {closed}")
+        closed = f"{sql.closes_at()} <= {NAMED.after}"
+        self._published.close(statements, f"SELECT __sid FROM {sql.table} WHERE {closed}")
+        statements.execute(f"DELETE FROM {sql.table} WHERE {closed}")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         sql = StateSQL(self.view)

@@ -17,10 +17,12 @@ import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView
 from millstream.plan.windows import SlideWindow
-from millstream.store.aggregate import DELTA, StateSQL, clamped, create_state
+from millstream.store.aggregate import MERGED, StateSQL, clamped, create_state
+from millstream.store.deltas import begin_changes
 from millstream.store.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
-from millstream.store.moment import Moment
-from millstream.store.published import FIRED, Published, new_id
+from millstream.store.moment import NAMED
+from millstream.store.published import NEW_ID, Published, note_fired
+from millstream.store.writing import Statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,100 +51,95 @@ class SlideAggregate:
     def show(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._published.show(connection)
 
-    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
-        self._published.begin(connection)
-        if delta is not None and delta.num_rows:
-            connection.register(DELTA, delta)
-            self._merge(connection, at)
-            connection.unregister(DELTA)
-        self._fire(connection, at)
-        self._close(connection, at)
-        self._published.forget(connection, at, StateSQL(self.view).table)
+    def merge(self, statements: Statements, delta: pa.Table | None, feeds: bool) -> None:
         if feeds:
-            self._published.feed(connection)
+            begin_changes(statements.connection, self.view.name)
+        if delta is not None and delta.num_rows:
+            table = StateSQL(self.view).table
+            with statements.handed(delta) as relation:
+                statements.make(MERGED, f"WITH __d AS MATERIALIZED ({self._instants(relation)}) {self._touched()}")
+            steps = [
+                f"DELETE FROM {table} WHERE rowid IN (SELECT __rid FROM {MERGED})",
+                f"INSERT INTO {table} BY NAME SELECT * EXCLUDE (__rid) FROM {MERGED}",
+            ]
+            statements.run(steps, delta.num_rows)
+        self._fire(statements, feeds)
+        self._close(statements)
+        self._published.forget(statements, feeds, StateSQL(self.view).table)
 
-    def _merge(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
-        sql = StateSQL(self.view)
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE __d AS {self._instants(at)}")
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE __m AS {self._touched(at)}")
-        connection.execute(f"DELETE FROM {sql.table} WHERE __sid IN (SELECT __sid FROM __m)")
-        connection.execute(f"INSERT INTO {sql.table} BY NAME SELECT * FROM __m")
-
-    def _instants(self, at: Moment) -> str:
+    def _instants(self, delta: str) -> str:
         """The delta per key and instant."""
         sql, size = StateSQL(self.view), self._window.size
         if not self._window.on_clock:
             columns = [*sql.keys, f"__pane - {size} AS __ws", "__rows", *sql.loads()]
-            return f"SELECT {', '.join(columns)} FROM {DELTA}"
-        instant = clamped("__pane", at.before, at.now)
-        loaded = f"SELECT {', '.join([*sql.keys, f'{instant} - {size} AS __ws', '__rows', *sql.loads()])} FROM {DELTA}"
+            return f"SELECT {', '.join(columns)} FROM {delta}"
+        instant = clamped("__pane")
+        loaded = f"SELECT {', '.join([*sql.keys, f'{instant} - {size} AS __ws', '__rows', *sql.loads()])} FROM {delta}"
         group = ", ".join(sql.group)
         total = "CAST(sum(__rows) AS BIGINT) AS __rows"
         return f"SELECT {', '.join([group, total, *sql.combined()])} FROM ({loaded}) GROUP BY {group}"
 
-    def _touched(self, at: Moment) -> str:
+    def _touched(self) -> str:
         """The rows of the state whose windows hold a row of `__d`, with it."""
         sql = StateSQL(self.view)
         group, trigger = ", ".join(sql.group), ["__sid", "__fired", "__pending", "__due", "__on_time"]
         near = _near(sql.keys, "s.__ws >= r.__low", f"s.__ws < r.__high + {self._window.size}")
-        kept = ", ".join(f"s.{name}" for name in [*sql.group, *sql.accumulators, *trigger])
+        kept = ", ".join(f"s.{name}" for name in [*sql.group, *sql.accumulators, "rowid", *trigger])
         parts = (
-            f"SELECT {', '.join([group, *sql.accumulators])}, NULL AS __sid, 0 AS __fired, 0 AS __pending, "
-            f"NULL AS __due, false AS __on_time, __rows FROM __d "
+            f"SELECT {', '.join([group, *sql.accumulators])}, NULL AS __rid, NULL AS __sid, 0 AS __fired, "
+            f"0 AS __pending, NULL AS __due, false AS __on_time, __rows FROM __d "
             f"UNION ALL SELECT {kept}, 0 FROM {sql.table} s JOIN ({_reach(sql.keys, '__d')}) r ON {near}"
         )
         by_instant = (
-            f"SELECT {', '.join([group, *sql.combined()])}, max(__sid) AS __sid, max(__fired) AS __fired, "
+            f"SELECT {', '.join([group, *sql.combined()])}, max(__rid) AS __rid, max(__sid) AS __sid, "
+            "max(__fired) AS __fired, "
             "max(__pending) AS __pending, max(__due) AS __due, bool_or(__on_time) AS __on_time, sum(__rows) AS __rows "
             f"FROM ({parts}) GROUP BY {group}"
         )
         came = f"SELECT *, CAST(sum(__rows) OVER {self._frame} AS BIGINT) AS __came FROM ({by_instant})"
-        past = f"{sql.ends_at()} <= {at.before}" if self.view.windows_close else "false"
+        past = f"{sql.ends_at()} <= {NAMED.before}" if self.view.windows_close else "false"
         columns = [
             *sql.group,
             *sql.accumulators,
-            f"coalesce(__sid, {new_id(at)}) AS __sid",
+            "__rid",
+            f"coalesce(__sid, {NEW_ID}) AS __sid",
             "__fired",
             "__pending + __came AS __pending",
-            f"coalesce(__due, {due_sql(self.view, at, past)}) AS __due",
+            f"coalesce(__due, {due_sql(self.view, past)}) AS __due",
             "__on_time",
-            f"{at.now} AS __at",
+            f"{NAMED.now} AS __at",
         ]
         return f"SELECT {', '.join(columns)} FROM ({came}) WHERE __came > 0"
 
-    def _fire(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _fire(self, statements: Statements, feeds: bool) -> None:
         view, sql = self.view, StateSQL(self.view)
         ends = (sql.ends_at(), sql.closes_at()) if view.windows_close else ("NULL", "NULL")
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE __f AS SELECT {', '.join(sql.group)}, __sid, __kind FROM "
-            f"(SELECT *, {kind_sql(view, at, *ends)} AS __kind FROM {sql.table}) WHERE __kind IS NOT NULL"
+        fired = (
+            f"SELECT {', '.join(sql.group)}, __sid, __kind FROM "
+            f"(SELECT *, {kind_sql(view, *ends)} AS __kind FROM {sql.table}) WHERE __kind IS NOT NULL"
         )
-        if not connection.execute("SELECT 1 FROM __f LIMIT 1").fetchall():
-            return
         near = _near(sql.keys, f"s.__ws > r.__low - {self._window.size}", "s.__ws <= r.__high")
-        sources = f"SELECT s.* FROM {sql.table} s JOIN ({_reach(sql.keys, '__f')}) r ON {near}"
-        columns = ", ".join([*sql.group, "__sid", "__fired", *sql.combined_over("covered")])
+        sources = f"SELECT s.*, s.rowid AS __rid FROM {sql.table} s JOIN ({_reach(sql.keys, '__f')}) r ON {near}"
+        columns = ", ".join([*sql.group, "__rid", "__sid", "__fired", *sql.combined_over("covered")])
         values = f"SELECT {columns} FROM ({sources}) WINDOW covered AS {self._frame}"
         outputs = ", ".join(f"{out} AS __n{index}" for index, out in enumerate(sql.outputs()))
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {FIRED} AS SELECT __sid, {self._window.end_sql} AS __end, __fired, __kind, "
-            f"{sql.final(at.after)} AS __final, {sql.having()} AS __show, {outputs} "
-            f"FROM ({values}) JOIN (SELECT __sid, __kind FROM __f) USING (__sid)"
+        count = self._published.find(
+            statements,
+            f"WITH __f AS MATERIALIZED ({fired}) SELECT __rid, __sid, {self._window.end_sql} AS __end, __fired, "
+            f"__kind, {sql.final()} AS __final, {sql.having()} AS __show, {outputs} "
+            f"FROM ({values}) JOIN (SELECT __sid, __kind FROM __f) USING (__sid)",
         )
-        self._published.publish(connection, at)
-        connection.execute(
-            f"UPDATE {sql.table} SET __fired = f.__fired + CAST(f.__published AS BIGINT), __pending = 0, __due = NULL, "
-            f"__on_time = __on_time OR f.__kind = 'on_time' FROM {FIRED} f WHERE {sql.table}.__sid = f.__sid"
-        )
+        if count:
+            self._published.publish(statements, count, feeds, [note_fired(sql.table, ())])
 
-    def _close(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _close(self, statements: Statements) -> None:
         """Let go of windows that are closed, and of instants that no open window reaches back to."""
         view, sql = self.view, StateSQL(self.view)
         if not view.windows_close:
             return
-        self._published.close(connection, f"SELECT __sid FROM {sql.table} WHERE {sql.closes_at()} <= {at.after}")
-        unreached = f"{self._window.end_sql} + {self._window.size + view.lateness} <= {at.after}"
-        connection.execute(f"DELETE FROM {sql.table} WHERE {unreached}")
+        self._published.close(statements, f"SELECT __sid FROM {sql.table} WHERE {sql.closes_at()} <= {NAMED.after}")
+        unreached = f"{self._window.end_sql} + {self._window.size + view.lateness} <= {NAMED.after}"
+        statements.execute(f"DELETE FROM {sql.table} WHERE {unreached}")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         return next_due_at(connection, self.view, StateSQL(self.view).table, self._window.complete_sql)

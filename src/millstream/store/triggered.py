@@ -14,14 +14,18 @@ import duckdb
 import pyarrow as pa
 
 from millstream.plan.nodes import AggregateView
+from millstream.plan.windows import Window
 from millstream.sql import quote
-from millstream.store.aggregate import DELTA, MERGED, StateSQL, at_once, create_state
+from millstream.store.aggregate import MERGED, StateSQL, create_state
 from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, create_changelog, header, noted
 from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.firing import PANE, TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
-from millstream.store.moment import Moment
+from millstream.store.moment import NAMED
 from millstream.store.naming import internal, public
 from millstream.store.sizes import in_order
+from millstream.store.writing import Statements, are_few, chained
+
+_FIRED = "__f"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,141 +78,159 @@ class TriggeredAggregate:
         open_rows = "" if self._discarding else f" UNION ALL SELECT {named} FROM {sql.table} WHERE __shown"
         connection.execute(f"CREATE VIEW {public(view.name)} AS SELECT {own} FROM {self._rows}{open_rows}")
 
-    def merge(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        delta: pa.Table | None,
-        at: Moment,
-        feeds: bool,
-        *,
-        repeats: bool = False,
-    ) -> None:
+    def merge(self, statements: Statements, delta: pa.Table | None, feeds: bool, *, repeats: bool = False) -> None:
         if feeds:
-            begin_changes(connection, self.view.name)
+            begin_changes(statements.connection, self.view.name)
         if delta is not None and delta.num_rows:
-            connection.register(DELTA, delta)
-            self._merge(connection, delta, at, repeats)
-            connection.unregister(DELTA)
-        self._fire(connection, at, feeds)
-        self._close(connection, at)
-        self._forget(connection, at, feeds)
+            with statements.handed(delta) as relation:
+                self._merge(statements, delta, relation, repeats)
+        reached = statements.writing.reached(self.view.name, statements.at.after)
+        if self._may_fire(reached, statements.at.after):
+            self._fire(statements, feeds)
+        if self._ends(reached, statements.at.after, self.view.lateness):
+            self._close(statements)
+        self._forget(statements, feeds)
 
-    def _merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table, at: Moment, repeats: bool) -> None:
-        sql = StateSQL(self.view)
-        past = f"d.{sql.ends_at()} <= {at.before}" if self.view.windows_close else "false"
-        columns = [
-            *(f"d.{name}" for name in sql.group),
-            "s.rowid AS __rid",
-            *sql.merged(),
-            "coalesce(s.__pending, 0) + d.__rows AS __pending",
-            f"coalesce(s.__due, {due_sql(self.view, at, past)}) AS __due",
-        ]
-        names = [*sql.accumulators, "__pending", "__due"]
-        assign = ", ".join(f"{name} = {MERGED}.{name}" for name in names)
-        merged = f"WITH d AS ({sql.loaded(at, repeats)}) SELECT {', '.join(columns)} FROM {sql.joined(delta)}"
-        source = in_order(MERGED, "__rid", MERGED)
-        update = (
-            f"UPDATE {sql.table} SET {assign}, __at = {at.now} FROM {source} WHERE {sql.table}.rowid = {MERGED}.__rid"
-        )
-        insert = (
-            f"INSERT INTO {sql.table} BY NAME SELECT {', '.join([*sql.group, *names])}, 0 AS __fired, "
-            f"{at.now} AS __at, false AS __on_time, false AS __shown FROM {MERGED} WHERE __rid IS NULL"
-        )
-        connection.execute(at_once(merged, [update, insert]))
+    def _merge(self, statements: Statements, delta: pa.Table, relation: str, repeats: bool) -> None:
+        sql, rows = StateSQL(self.view), delta.num_rows
+        anew = statements.writes_anew(sql.table, rows)
+        past = f"d.{sql.ends_at()} <= {NAMED.before}" if self.view.windows_close else "false"
+        values = {
+            "__pending": "coalesce(s.__pending, 0) + d.__rows",
+            "__due": f"coalesce(s.__due, {due_sql(self.view, past)})",
+            "__fired": "coalesce(s.__fired, 0)",
+            "__on_time": "coalesce(s.__on_time, false)",
+            "__shown": "coalesce(s.__shown, false)",
+            **{name: f"s.{name}" for name in self._published},
+        }
+        columns = [*(f"d.{name}" for name in sql.group), "s.rowid AS __rid", *sql.merged()]
+        columns += [f"{value} AS {name}" for name, value in values.items()]
+        merged = f"WITH d AS ({sql.loaded(relation, repeats)}) SELECT {', '.join(columns)} FROM {sql.joined(delta)}"
+        insert = f"INSERT INTO {sql.table} BY NAME SELECT * EXCLUDE (__rid), {NAMED.now} AS __at FROM {MERGED}"
+        if anew:
+            steps = [f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM {MERGED})", insert]
+        else:
+            changed = [*sql.accumulators, "__pending", "__due"]
+            assign = ", ".join([*(f"{name} = {MERGED}.{name}" for name in changed), f"__at = {NAMED.now}"])
+            source = in_order(MERGED, "__rid", MERGED)
+            update = f"UPDATE {sql.table} SET {assign} FROM {source} WHERE {sql.table}.rowid = {MERGED}.__rid"
+            steps = [update, f"{insert} WHERE __rid IS NULL"]
+        if are_few(rows):
+            statements.execute(chained(steps, f"{MERGED} AS MATERIALIZED ({merged})"))
+        else:
+            statements.make(MERGED, merged)
+            statements.run(steps, rows)
 
-    def _fire(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
+    def _may_fire(self, reached: int | None, after: int) -> bool:
+        """Whether something can fire at all: where only the watermark decides, it must have passed the end of a window
+        since the view was last asked."""
+        trigger = self.view.trigger
+        by_rows_or_clock = trigger.early or trigger.late or trigger.repeatedly
+        return bool(by_rows_or_clock) or self.view.lateness > 0 or self._ends(reached, after, 0)
+
+    def _ends(self, reached: int | None, after: int, lateness: int) -> bool:
+        """Whether the time of a window was over between two instants, if the first is known; always without windows."""
+        window = self.view.window
+        if not self.view.windows_close or reached is None:
+            return True
+        assert isinstance(window, Window)
+        return window.ends_between(reached - lateness, after - lateness)
+
+    def _fire(self, statements: Statements, feeds: bool) -> None:
         view, sql = self.view, StateSQL(self.view)
         outputs = ", ".join(f"{out} AS __n{index}" for index, out in enumerate(sql.outputs()))
         last = ", ".join(self._published)
         window = "__ws, " if view.window is not None else ""
         ends = (sql.ends_at(), sql.closes_at()) if view.windows_close else ("NULL", "NULL")
-        kind = kind_sql(view, at, *ends)
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE __f AS SELECT __rid, {window}__fired, __kind, __shown, {last}, "
-            f"{outputs}, {sql.having()} AS __show, {sql.final(at.after)} AS __final "
-            f"FROM (SELECT *, rowid AS __rid, {kind} AS __kind FROM {sql.table}) WHERE __kind IS NOT NULL"
+        fired = statements.make(
+            _FIRED,
+            f"SELECT __rid, {window}__fired, __kind, __shown, {last}, {outputs}, {sql.having()} AS __show, "
+            f"{sql.final()} AS __final FROM (SELECT *, rowid AS __rid, {kind_sql(view, *ends)} AS __kind "
+            f"FROM {sql.table}) WHERE __kind IS NOT NULL",
         )
-        if not connection.execute("SELECT 1 FROM __f LIMIT 1").fetchall():
+        if not fired:
             return
         if feeds:
-            shown = f"SELECT {', '.join(self._published)} FROM __f WHERE __shown"
+            shown = f"SELECT {', '.join(self._published)} FROM {_FIRED} WHERE __shown"
             new = ", ".join(f"__n{index}" for index in range(len(view.outputs)))
             note_changes(
-                connection,
+                statements.execute,
                 view.name,
                 removed_sql=None if self._discarding else shown,
-                added_sql=f"SELECT {new} FROM __f WHERE __show",
+                added_sql=f"SELECT {new} FROM {_FIRED} WHERE __show",
             )
-        self._publish(connection, at)
-        published = "__f.__show" if self._discarding else "(__f.__show OR __f.__shown)"
+        statements.run([*self._publish(), self._fired()], fired)
+
+    def _fired(self) -> str:
+        """What notes in the state that windows have fired."""
+        sql = StateSQL(self.view)
+        published = "f.__show" if self._discarding else "(f.__show OR f.__shown)"
         updates = [
-            f"__fired = __f.__fired + CAST({published} AS BIGINT)",
+            f"__fired = f.__fired + CAST({published} AS BIGINT)",
             "__pending = 0",
             "__due = NULL",
-            "__on_time = __on_time OR __f.__kind = 'on_time'",
+            "__on_time = __on_time OR f.__kind = 'on_time'",
         ]
         if self._discarding:
             updates += [f"{name} = NULL" for name in sql.accumulators]
         else:
-            updates.append("__shown = __f.__show")
-            updates += [f"__p{index} = __f.__n{index}" for index in range(len(view.outputs))]
-        source = in_order("__f", "__rid", "__f")
-        connection.execute(
-            f"UPDATE {sql.table} SET {', '.join(updates)} FROM {source} WHERE {sql.table}.rowid = __f.__rid"
-        )
+            updates.append("__shown = f.__show")
+            updates += [f"__p{index} = f.__n{index}" for index in range(len(self.view.outputs))]
+        source = in_order(_FIRED, "__rid", "f")
+        return f"UPDATE {sql.table} SET {', '.join(updates)} FROM {source} WHERE {sql.table}.rowid = f.__rid"
 
-    def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _publish(self) -> list[str]:
+        """What publishes that windows have fired."""
         view = self.view
         new = ", ".join(f"__n{index}" for index in range(len(view.outputs)))
         old = ", ".join(self._published)
+        steps = []
         if self._discarding:
             window = "__ws" if view.window is not None else "NULL"
-            connection.execute(f"INSERT INTO {self._rows} SELECT {window}, {at.now}, {new} FROM __f WHERE __show")
+            steps.append(f"INSERT INTO {self._rows} SELECT {window}, {NAMED.now}, {new} FROM {_FIRED} WHERE __show")
         elif not view.hidden:
             op, condition = ("retract", "__shown") if self._retracting else ("delete", "__shown AND NOT __show")
-            head = header(at, REMOVE, op, *PANE)
-            connection.execute(noted(view.name, head, f"{old} FROM __f WHERE {condition}"))
-        if view.hidden:
-            return
-        op = "insert" if self._discarding or self._retracting else "upsert"
-        order = "ORDER BY __ws, __rid" if view.window is not None else "ORDER BY __rid"
-        connection.execute(noted(view.name, header(at, ADD, op, *PANE), f"{new} FROM __f WHERE __show {order}"))
+            head = header(NAMED, REMOVE, op, *PANE)
+            steps.append(noted(view.name, head, f"{old} FROM {_FIRED} WHERE {condition}"))
+        if not view.hidden:
+            op = "insert" if self._discarding or self._retracting else "upsert"
+            order = "ORDER BY __ws, __rid" if view.window is not None else "ORDER BY __rid"
+            head = header(NAMED, ADD, op, *PANE)
+            steps.append(noted(view.name, head, f"{new} FROM {_FIRED} WHERE __show {order}"))
+        return steps
 
-    def _close(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
+    def _close(self, statements: Statements) -> None:
         """Move windows that no row can reach any more out of the state."""
         sql = StateSQL(self.view)
         if not self.view.windows_close:
             return
-        closed = f"{sql.closes_at()} <= {at.after}"
+        closed = f"{sql.closes_at()} <= {NAMED.after}"
         if not self._discarding:
-            connection.execute(
-                f"INSERT INTO {self._rows} SELECT __ws, {at.now}, {', '.join(self._published)} "
+            statements.execute(
+                f"INSERT INTO {self._rows} SELECT __ws, {NAMED.now}, {', '.join(self._published)} "
                 f"FROM {sql.table} WHERE {closed} AND __shown"
             )
-        connection.execute(f"DELETE FROM {sql.table} WHERE {closed}")
+        statements.execute(f"DELETE FROM {sql.table} WHERE {closed}")
 
-    def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment, feeds: bool) -> None:
+    def _forget(self, statements: Statements, feeds: bool) -> None:
         """Drop what is older than the view retains, and say so in the changelog."""
         view, sql = self.view, StateSQL(self.view)
         if view.retain is None:
             return
         own = ", ".join(quote(out.name) for out in view.outputs)
         if view.windows_close:
-            old = f"{sql.ends_at()} <= {at.after - view.retain}"
+            old = {self._rows: (own, f"{sql.ends_at()} <= {NAMED.after} - {view.retain}")}
         else:
-            old = f"__at <= {at.now - view.retain}"
+            stale = f"__at <= {NAMED.now} - {view.retain}"
+            old = {self._rows: (own, stale), sql.table: (", ".join(self._published), stale)}
         op = "retract" if self._retracting or self._discarding else "delete"
-        head = header(at, FORGET, op, LATE, final="true")
-        if feeds:
-            note_changes(connection, view.name, removed_sql=f"SELECT {own} FROM {self._rows} WHERE {old}")
-        connection.execute(noted(view.name, head, f"{own} FROM {self._rows} WHERE {old}"))
-        connection.execute(f"DELETE FROM {self._rows} WHERE {old}")
-        if not view.windows_close:
-            shown = f"{', '.join(self._published)} FROM {sql.table} WHERE {old} AND __shown"
+        head = header(NAMED, FORGET, op, LATE, final="true")
+        for table, (columns, condition) in old.items():
+            seen = f"{condition} AND __shown" if table == sql.table else condition
             if feeds:
-                note_changes(connection, view.name, removed_sql=f"SELECT {shown}")
-            connection.execute(noted(view.name, head, shown))
-            connection.execute(f"DELETE FROM {sql.table} WHERE {old}")
+                note_changes(statements.execute, view.name, removed_sql=f"SELECT {columns} FROM {table} WHERE {seen}")
+            statements.execute(noted(view.name, head, f"{columns} FROM {table} WHERE {seen}"))
+            statements.execute(f"DELETE FROM {table} WHERE {condition}")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         sql = StateSQL(self.view)

@@ -8,8 +8,9 @@ may be forgotten at any time, and it is when a transaction fails, which takes ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
@@ -19,41 +20,118 @@ from millstream.sql import quote
 from millstream.store.moment import Moment
 from millstream.store.sizes import Sizes
 
+MANY = 50_000
+
+
+def are_few(rows: int) -> bool:
+    """Whether so many rows are worth fewer statements; otherwise one for each step is the faster way."""
+    return rows < MANY
+
 
 class Writing:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
-        self._connection = connection
+        self.connection = connection
+        self.sizes = Sizes()
         self._handed: dict[str, ChangingRows] = {}
         self._parsed: dict[str, dict[str, duckdb.Statement]] = {}
-        self.sizes = Sizes()
+        self._reached: dict[str, int] = {}
+
+    def of(self, name: str, at: Moment) -> Statements:
+        """The statements of a view, or of what else has this name, in an epoch."""
+        return Statements(self, name, at)
 
     @contextmanager
     def handed(self, name: str, delta: pa.Table) -> Iterator[str]:
-        """Rows that a view, or what else has this name, gains, as a relation."""
         rows = self._handed.get(name)
         if rows is None or rows.schema != delta.schema:
             rows = self._handed[name] = ChangingRows(delta.schema)
-            self._connection.register(_relation(name), rows)
+            self.connection.register(_relation(name), rows)
         with rows.being(delta):
             yield quote(_relation(name))
 
-    def execute(self, name: str, sql: str, at: Moment) -> None:
-        """Run a statement of a view, in which the `NAMED` moment stands for `at`."""
-        parsed = self._parsed.setdefault(name, {})
-        if sql not in parsed:
-            (parsed[sql],) = self._connection.extract_statements(sql)
-        statement = parsed[sql]
-        values = {parameter: getattr(at, parameter) for parameter in statement.named_parameters}
-        self._connection.execute(statement, values)
+    def parsed(self, name: str, sql: str) -> duckdb.Statement:
+        known = self._parsed.setdefault(name, {})
+        if sql not in known:
+            (known[sql],) = self.connection.extract_statements(sql)
+        return known[sql]
+
+    def reached(self, name: str, instant: int) -> int | None:
+        """The instant up to which a view has been brought before, if that is known; from now on it is another."""
+        before = self._reached.get(name)
+        self._reached[name] = instant
+        return before
 
     def forget(self, *names: str) -> None:
         """Forget what is known by some names, or everything."""
         for name in names or tuple(self._handed):
             if self._handed.pop(name, None) is not None:
-                self._connection.unregister(_relation(name))
-        for name in names or tuple(self._parsed):
-            self._parsed.pop(name, None)
+                self.connection.unregister(_relation(name))
+        for known in (self._parsed, self._reached):
+            for name in names or tuple(known):
+                known.pop(name, None)
         self.sizes.forget()
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What is done to the store in one epoch in one name. In every statement the `NAMED` moment stands for this one."""
+
+    writing: Writing
+    name: str
+    at: Moment
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        return self.writing.connection
+
+    @contextmanager
+    def handed(self, delta: pa.Table) -> Iterator[str]:
+        """Rows as a relation."""
+        if are_few(delta.num_rows):
+            with self.writing.handed(self.name, delta) as relation:
+                yield relation
+        else:
+            self.connection.register(_MANY_ROWS, delta)
+            yield _MANY_ROWS
+            self.connection.unregister(_MANY_ROWS)
+
+    def execute(self, sql: str) -> int:
+        """Run a statement, and say how many rows it wrote, or what the only number is that it found."""
+        statement = self.writing.parsed(self.name, sql)
+        values = {parameter: getattr(self.at, parameter) for parameter in statement.named_parameters}
+        rows: list[tuple[int]] = self.connection.execute(statement, values).fetchall()
+        return rows[0][0]
+
+    def make(self, table: str, query: str) -> int:
+        """Make a temporary table of a query, and say how many rows it has."""
+        return self.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {query}")
+
+    def run(self, steps: Sequence[str], rows: int) -> None:
+        """Do several things with about so many rows; none of them reads what another changes."""
+        if are_few(rows):
+            self.execute(chained(steps))
+        else:
+            for step in steps:
+                self.execute(step)
+
+    def writes_anew(self, table: str, rows: int) -> bool:
+        """Whether so many rows of a table, which are about to be changed, are deleted and inserted."""
+        return self.writing.sizes.writes_anew(self.connection, table, rows)
+
+
+def chained(steps: Sequence[str], *given: str) -> str:
+    """One statement that does what several do: for few rows, each costs more than what it does. With many, DuckDB does
+    not spread the steps of such a statement over its threads. `given` are queries that they share.
+
+    >>> chained(["DELETE FROM a", "INSERT INTO b SELECT 1"])
+    'WITH __step0 AS (DELETE FROM a RETURNING 1) INSERT INTO b SELECT 1'
+    """
+    *some, last = steps
+    parts = [*given, *(f"__step{index} AS ({step} RETURNING 1)" for index, step in enumerate(some))]
+    return f"WITH {', '.join(parts)} {last}" if parts else last
+
+
+_MANY_ROWS = "__many_rows"
 
 
 def _relation(name: str) -> str:

@@ -135,7 +135,7 @@ EMITS = ["", "EMIT ON EPOCH RETRACTING", "EMIT EVERY 2 ROWS", "EMIT EVERY 1 ROW 
 @pytest.mark.parametrize("emit", EMITS)
 @pytest.mark.parametrize("many", [2, 1000])
 def test_a_group_may_come_in_pieces(emit: str, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millstream.store.aggregate._MANY", many)
+    monkeypatch.setattr("millstream.store.writing.MANY", many)
     monkeypatch.setattr("millstream.store.sizes.MANY", many)
     pieces = delta((1, 0, 2, 10), (None, 0, 1, 3)), delta((2, 0, 1, 1), (1, 0, 3, 7), (None, 0, 1, 4))
     whole = delta((1, 0, 5, 10), (None, 0, 2, 4), (2, 0, 1, 1))
@@ -157,7 +157,7 @@ def test_many_groups_are_kept_as_few_are(emit: str, tmp_path: Path, monkeypatch:
     groups = [(auction, start) for auction in range(4) for start in (0, 10, 20)]
     seen = []
     for number, (many, some, large) in enumerate([(1, 1, 1), (3, 1000, 1), (1000, 1000, 1), (1000, 2, 4)]):
-        monkeypatch.setattr("millstream.store.aggregate._MANY", many)
+        monkeypatch.setattr("millstream.store.writing.MANY", many)
         monkeypatch.setattr("millstream.store.sizes.MANY", many)
         monkeypatch.setattr("millstream.store.sizes.SOME", some)
         monkeypatch.setattr("millstream.store.sizes.LARGE", large)

@@ -8,7 +8,7 @@ says, its changelog must replay to it, and the rows removed and added must be ex
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -30,8 +30,9 @@ from millstream.store.changelog import read_changes_sql
 from millstream.store.duckdb_store import DuckDBStore
 from millstream.store.maintainers import maintainer
 from millstream.store.moment import Moment
+from millstream.store.naming import added, removed
 from millstream.store.protocol import BEGINNING
-from millstream.store.published import ADDED, REMOVED
+from millstream.store.writing import Writing
 
 _CREATE = parse_statement(
     "CREATE STREAM s (k STRING, id BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL 5 MICROSECONDS)"
@@ -211,6 +212,7 @@ class Run:
         self.connection = duckdb.connect()
         self.connection.execute("CREATE SCHEMA ms")
         self.keeper.create(self.connection, delta_schema(view), 0, 0)
+        self.writing = Writing(self.connection)
         self.watermark, self.epoch = BEGINNING, 0
 
     def step(self, events: list[Event], watermark: int) -> None:
@@ -218,11 +220,12 @@ class Run:
         self.epoch += 1
         held = Counter(self.rows("main.v"))
         table = self.model.take(self.view, events, before)
-        self.keeper.merge(self.connection, table, Moment(self.epoch, self.epoch, before, self.watermark), feeds=False)
-        removed, added = Counter(self.rows(REMOVED)), Counter(self.rows(ADDED))
-        assert not removed - held, "only what was there can be removed"
-        held.subtract(removed)
-        held.update(added)
+        statements = self.writing.of("v", Moment(self.epoch, self.epoch, before, self.watermark))
+        self.keeper.merge(statements, table, feeds=True)
+        gone, come = Counter(self.rows(removed("v"))), Counter(self.rows(added("v")))
+        assert not gone - held, "only what was there can be removed"
+        held.subtract(gone)
+        held.update(come)
         assert +held == Counter(self.rows("main.v")), "removed and added are the change"
 
     def rows(self, relation: str) -> list[Result]:
@@ -264,6 +267,14 @@ class Run:
     def state_rows(self) -> int:
         ((count,),) = self.connection.execute('SELECT count(*) FROM ms."v.state"').fetchall()
         return int(count)
+
+
+@pytest.fixture(scope="module", params=["few", "many"], autouse=True)
+def _statements(request: pytest.FixtureRequest) -> Iterator[None]:
+    """One statement for several steps, and one for each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("millstream.store.writing.MANY", 1_000 if request.param == "few" else 0)
+        yield
 
 
 keys = st.sampled_from(["a", "b", None])

@@ -18,8 +18,9 @@ def connection():
 
 
 def note(writing: Writing, epoch: int, *values: int, name: str = "v", type_: pa.DataType | None = None) -> None:
-    with writing.handed(name, pa.table({"x": pa.array(values, type_ or pa.int64())})) as rows:
-        writing.execute(name, f"INSERT INTO seen SELECT {NAMED.epoch}, CAST(x AS BIGINT) FROM {rows}", Moment(epoch, 0))
+    statements = writing.of(name, Moment(epoch, 0))
+    with statements.handed(pa.table({"x": pa.array(values, type_ or pa.int64())})) as rows:
+        statements.execute(f"INSERT INTO seen SELECT {NAMED.epoch}, CAST(x AS BIGINT) FROM {rows}")
 
 
 def seen(connection: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
