@@ -21,7 +21,6 @@ from millstream.plan.nodes import AggregateView, prefixed
 from millstream.plan.windows import CountWindow, Window
 from millstream.sql import quote
 from millstream.store.changelog import ADD, EARLY, FORGET, LATE, REMOVE, create_changelog, header, noted
-from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.moment import NAMED, Moment
 from millstream.store.naming import internal, public
 from millstream.store.sizes import in_order
@@ -333,25 +332,26 @@ class LiveAggregate:
             f"CREATE VIEW {public(view.name)} AS SELECT {sql.named_outputs()} FROM {sql.table} WHERE {sql.having()}"
         )
 
-    def merge(self, statements: Statements, delta: pa.Table | None, feeds: bool, *, repeats: bool = False) -> None:
-        if feeds:
-            begin_changes(statements.connection, self.view.name)
+    def merge(self, statements: Statements, delta: pa.Table | None, *, repeats: bool = False) -> None:
         if delta is not None and delta.num_rows:
+            feeds = statements.changes is not None
             anew = statements.writes_anew(StateSQL(self.view).table, delta.num_rows)
             with statements.handed(delta) as relation:
                 merge = _Merge(self.view, delta, relation, feeds, repeats, anew)
                 if not feeds and are_few(delta.num_rows):
                     statements.execute(merge.at_once())
                 else:
-                    statements.make(MERGED, merge.merged())
-                    if feeds:
-                        note_changes(
-                            statements.execute, self.view.name, removed_sql=merge.removed(), added_sql=merge.added()
-                        )
-                    statements.run(merge.steps(), delta.num_rows)
-        self._forget(statements, feeds)
+                    self._merge(statements, merge)
+        self._forget(statements)
 
-    def _forget(self, statements: Statements, feeds: bool) -> None:
+    def _merge(self, statements: Statements, merge: _Merge) -> None:
+        """What takes several statements."""
+        statements.make(MERGED, merge.merged())
+        if statements.changes is not None:
+            statements.changes.note(removed_sql=merge.removed(), added_sql=merge.added())
+        statements.run(merge.steps(), merge.delta.num_rows)
+
+    def _forget(self, statements: Statements) -> None:
         """Drop what is older than the view retains, and say so in the changelog."""
         view, sql = self.view, StateSQL(self.view)
         if view.retain is None or view.is_global:
@@ -364,8 +364,8 @@ class LiveAggregate:
         op = "retract" if view.trigger.accumulation == "retracting" else "delete"
         gone = f"{', '.join(sql.outputs())} FROM {sql.table} WHERE {old} AND {sql.having()}"
         statements.execute(noted(view.name, header(NAMED, FORGET, op, LATE, "__fired", final), gone))
-        if feeds:
-            note_changes(statements.execute, view.name, removed_sql=f"SELECT {gone}")
+        if statements.changes is not None:
+            statements.changes.note(removed_sql=f"SELECT {gone}")
         statements.execute(f"DELETE FROM {sql.table} WHERE {old}")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:

@@ -15,9 +15,9 @@ from millstream.plan.nodes import AppendView
 from millstream.sql import quote
 from millstream.store.aggregate import DELTA
 from millstream.store.changelog import ADD, FORGET, LATE, create_changelog, derive_changelog, header, noted
-from millstream.store.deltas import note_changes
-from millstream.store.moment import Moment
-from millstream.store.naming import added, internal, public, removed
+from millstream.store.moment import NAMED, Moment
+from millstream.store.naming import internal, public
+from millstream.store.writing import Statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,37 +54,29 @@ class Append:
         """The columns of a row that are computed: the view's and its event time."""
         return ["__t", *(quote(name) for name, _ in self.view.columns)]
 
-    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
+    def merge(self, statements: Statements, delta: pa.Table | None) -> None:
         view = self.view
-        if feeds:
-            connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE {removed(view.name)} AS SELECT {self._columns} FROM {self._rows} LIMIT 0"
-            )
         if delta is not None and delta.num_rows:
-            connection.register(DELTA, delta)
             is_open = ""
             if view.window is not None and view.windows_close:
-                is_open = f" WHERE NOT {view.window.is_late_sql('__pane', str(at.before - view.lateness))}"
-            connection.execute(
-                f"INSERT INTO {self._rows} SELECT {at.epoch}, {at.now}, __t, {self._columns} FROM {DELTA}{is_open}"
-            )
-            if not view.only_grows:
-                come = f"{self._columns} FROM {DELTA}{is_open}"
-                connection.execute(noted(view.name, header(at, ADD, "insert"), come))
-            connection.unregister(DELTA)
-        if feeds:
-            connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE {added(view.name)} AS SELECT * FROM {self._rows} "
-                f"WHERE __epoch = {at.epoch}"
-            )
+                is_open = f" WHERE NOT {view.window.is_late_sql('__pane', f'{NAMED.before} - {view.lateness}')}"
+            with statements.handed(delta) as relation:
+                come = f"{self._columns} FROM {relation}{is_open}"
+                steps = [f"INSERT INTO {self._rows} SELECT {NAMED.epoch}, {NAMED.now}, __t, {come}"]
+                if not view.only_grows:
+                    steps.append(noted(view.name, header(NAMED, ADD, "insert"), come))
+                statements.run(steps, delta.num_rows)
+        old = "false"
         if view.retain is not None:
             # By event time where there is one; rows without it age by when they came.
-            old = f"coalesce(__t <= {at.after - view.retain}, __at <= {at.now - view.retain})"
-            gone = f"{self._columns} FROM {self._rows} WHERE {old}"
-            connection.execute(noted(view.name, header(at, FORGET, "retract", LATE, final="true"), gone))
-            if feeds:
-                note_changes(connection.execute, view.name, removed_sql=f"SELECT {gone}")
-            connection.execute(f"DELETE FROM {self._rows} WHERE {old}")
+            old = f"coalesce(__t <= {NAMED.after} - {view.retain}, __at <= {NAMED.now} - {view.retain})"
+        gone = f"{self._columns} FROM {self._rows} WHERE {old}"
+        if statements.changes is not None:
+            come = f"SELECT * FROM {self._rows} WHERE __epoch = {NAMED.epoch}"
+            statements.changes.put(removed_sql=f"SELECT {gone}", added_sql=come)
+        if view.retain is not None:
+            statements.execute(noted(view.name, header(NAMED, FORGET, "retract", LATE, final="true"), gone))
+            statements.execute(f"DELETE FROM {self._rows} WHERE {old}")
 
     def let_go(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> None:
         """Drop kept rows that nothing can need any more, once all that reads them is up to date."""

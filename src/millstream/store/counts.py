@@ -16,7 +16,6 @@ import pyarrow as pa
 from millstream.plan.nodes import AggregateView
 from millstream.plan.windows import CountWindow
 from millstream.store.aggregate import MERGED, StateSQL, create_state
-from millstream.store.deltas import begin_changes
 from millstream.store.moment import NAMED
 from millstream.store.published import Published
 from millstream.store.writing import Statements
@@ -46,15 +45,13 @@ class CountAggregate:
     def show(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._published.show(connection)
 
-    def merge(self, statements: Statements, delta: pa.Table | None, feeds: bool) -> None:
-        if feeds:
-            begin_changes(statements.connection, self.view.name)
+    def merge(self, statements: Statements, delta: pa.Table | None) -> None:
         if delta is not None and delta.num_rows:
             with statements.handed(delta) as relation:
                 statements.make(MERGED, self._numbered(relation))
             self._published.find(statements, self._complete())
-            self._published.publish(statements, delta.num_rows, feeds, self._kept())
-        self._published.forget(statements, feeds, None)
+            self._published.publish(statements, delta.num_rows, self._kept())
+        self._published.forget(statements, None)
 
     def _numbered(self, delta: str) -> str:
         """The rows of the epoch with their numbers, and what the state has of their keys."""

@@ -51,7 +51,6 @@ from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart
 from millstream.store.query import QueryMaintainer
 from millstream.store.swap import Swapping
 from millstream.store.table import Table
-from millstream.store.top import TopRows
 from millstream.store.triggered import TriggeredAggregate
 from millstream.store.writing import Writing
 
@@ -300,8 +299,7 @@ class DuckDBStore:
                 stale[name] = self._commit_stream(txn, stream, moment)
                 changed |= {n for n in (name, name + VERSIONS) if n in feeding and _is_changed(txn, n)}
             for view in part.views:
-                self._commit_view(txn, view, epoch, part, view.view.name in feeding)
-                if view.view.name in feeding and _is_changed(txn, view.view.name):
+                if self._commit_view(txn, view, epoch, part, view.view.name in feeding):
                     changed.add(view.view.name)
             count_arrivals(txn, part.views, Moment(epoch, part.now), self._writing)
             for swap in part.swaps:
@@ -313,8 +311,8 @@ class DuckDBStore:
                 txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [swap.statement, swap.new.view.name])
             for query in part.queries:
                 assert isinstance(query.view, QueryView)
-                moment = Moment(epoch, part.now, query.before, query.after)
-                if QueryMaintainer(query.view).maintain(txn, moment, changed):
+                statements = self._writing.of(query.view.name, Moment(epoch, part.now, query.before, query.after))
+                if QueryMaintainer(query.view).maintain(statements, changed):
                     changed.add(query.view.name)
             for rows in part.kept:
                 assert isinstance(rows.view, AppendView)
@@ -348,22 +346,23 @@ class DuckDBStore:
 
     def _commit_view(
         self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart, feeds: bool
-    ) -> None:
+    ) -> bool:
+        """Commit a view's share; whether others have to know of changes."""
         moment = Moment(epoch, whole.now, part.before, part.after)
-        statements = self._writing.of(part.view.name, moment)
+        statements = self._writing.of(part.view.name, moment, feeds=feeds)
         match maintainer(part.view):
             case LiveAggregate() | TriggeredAggregate() as keeper:
-                keeper.merge(statements, part.delta, feeds, repeats=part.repeats)
-            case Append() | TopRows() as keeper:
-                keeper.merge(txn, part.delta, moment, feeds)
+                keeper.merge(statements, part.delta, repeats=part.repeats)
             case keeper:
-                keeper.merge(statements, part.delta, feeds)
+                keeper.merge(statements, part.delta)
+        changed = statements.changes is not None and statements.changes.finish()
         stream = next((s.stream for s in whole.streams if s.stream.name == part.view.stream), None)
         if stream is not None and part.late_rows is not None:
             keep_late(txn, stream, part.view.name, moment, part.late_rows)
         if stream is not None and part.failed_rows is not None:
             keep_dead(txn, stream, part.view.name, moment, part.failed_rows)
         self._save_progress(txn, part.view.name, "view", part.catching_up)
+        return changed
 
     def _record(self, txn: duckdb.DuckDBPyConnection, part: EpochPart, epoch: int, stale: Mapping[str, int]) -> None:
         offsets = {s.stream.name: dict(s.progress.offsets) for s in part.streams}

@@ -20,7 +20,6 @@ from millstream.plan.windows import CountWindow, SessionWindow
 from millstream.sql import quote
 from millstream.store.aggregate import StateSQL
 from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, create_changelog, header, noted
-from millstream.store.deltas import note_changes
 from millstream.store.firing import PANE
 from millstream.store.moment import NAMED
 from millstream.store.naming import internal, public
@@ -110,13 +109,13 @@ class Published:
             f"FROM ({fired}) f LEFT JOIN {self.shown} s USING (__sid){window})",
         )
 
-    def publish(self, statements: Statements, rows: int, feeds: bool, then: Sequence[str]) -> None:
+    def publish(self, statements: Statements, rows: int, then: Sequence[str]) -> None:
         """Publish what `FIRED` holds, which is about so many rows, and do `then` what the maintainer says."""
         gone = f"{self._values('__o')} FROM {FIRED} WHERE __published AND __old IS NOT NULL"
         come = f"{self._values('__n')} FROM {FIRED} WHERE __published AND __show AND __nth = 1"
-        if feeds:
-            removed = None if self._appends else f"SELECT {gone}"
-            note_changes(statements.execute, self.view.name, removed_sql=removed, added_sql=f"SELECT {come}")
+        if statements.changes is not None:
+            removed_sql = None if self._appends else f"SELECT {gone}"
+            statements.changes.note(removed_sql=removed_sql, added_sql=f"SELECT {come}")
         if self._appends:
             steps = [*self._noted("insert", come), f"INSERT INTO {self.rows} SELECT __end, {NAMED.now}, {come}"]
         else:
@@ -169,7 +168,7 @@ class Published:
             statements.execute(f"INSERT INTO {self.rows} SELECT {own} {of_closed}")
             statements.execute(f"DELETE {of_closed}")
 
-    def forget(self, statements: Statements, feeds: bool, state: str | None) -> None:
+    def forget(self, statements: Statements, state: str | None) -> None:
         """Drop what is older than the view retains, and say so in the changelog.
 
         By the window's end where something closes it; else by when it last changed, with its row
@@ -186,8 +185,8 @@ class Published:
         head = header(NAMED, FORGET, op, LATE, final="true" if view.windows_close else "false")
         for table, condition in old.items():
             gone = f"{', '.join(self.columns)} FROM {table} WHERE {condition}"
-            if feeds:
-                note_changes(statements.execute, view.name, removed_sql=f"SELECT {gone}")
+            if statements.changes is not None:
+                statements.changes.note(removed_sql=f"SELECT {gone}")
             if not view.hidden:
                 statements.execute(noted(view.name, head, gone))
             statements.execute(f"DELETE FROM {table} WHERE {condition}")

@@ -27,9 +27,10 @@ from millstream.store.changelog import (
     kept_past,
     noted,
 )
-from millstream.store.deltas import has_rows, note_changes, remove_rows
-from millstream.store.moment import Moment
+from millstream.store.deltas import extended, removing
+from millstream.store.moment import NAMED, Moment
 from millstream.store.naming import added, internal, public, removed
+from millstream.store.writing import Statements
 
 _PLUS, _MINUS, _KEYS = "temp.__plus", "temp.__minus", "temp.__keys"
 
@@ -74,24 +75,25 @@ class QueryMaintainer:
         """Create what readers see."""
         connection.execute(f"CREATE VIEW {public(self.view.name)} AS SELECT {self._own} FROM {self._rows}")
 
-    def maintain(self, connection: duckdb.DuckDBPyConnection, at: Moment, changed: Set[str]) -> bool:
+    def maintain(self, statements: Statements, changed: Set[str]) -> bool:
         """Bring the view up to date with what its inputs lost and gained; whether it changed itself."""
         view = self.view
         touched = [index for index, input_ in enumerate(view.inputs) if input_.relation in changed]
+        at = statements.at
         if not touched and not (view.outer and at.after > at.before) and view.retain is None:
             return False
         match view.method:
             case "delta" | "union":
-                self._delta(connection, at, touched, changed)
+                loses, gains = self._delta(statements, touched, changed)
             case "keyed":
-                self._again(connection, touched, by_key=True)
+                loses, gains = self._again(statements, touched, by_key=True)
             case "whole":
-                self._again(connection, touched, by_key=False)
-        return self._publish(connection, at)
+                loses, gains = self._again(statements, touched, by_key=False)
+        return self._publish(statements, loses, gains)
 
     # -- what changes --------------------------------------------------------------------------
 
-    def _delta(self, connection: duckdb.DuckDBPyConnection, at: Moment, touched: list[int], changed: Set[str]) -> None:
+    def _delta(self, statements: Statements, touched: list[int], changed: Set[str]) -> tuple[bool, bool]:
         """The changes of each input, joined with the others: those before it as they are now, those after it as
         they were. Inputs that can lose rows come first, because as they were is costly for them."""
         view = self.view
@@ -106,24 +108,23 @@ class QueryMaintainer:
                 elif order.index(other) < order.index(index) or input_.relation not in changed:
                     relations[other] = _current(input_)
                 else:
-                    relations[other] = _before(input_, at.epoch)
+                    relations[other] = _before(input_)
             input_ = view.inputs[index]
             if input_.optional is not None:
-                self._optional_delta(connection, index, relations, at, plus, minus)
+                self._optional_delta(statements, index, relations, plus, minus)
                 continue
             plus.append(self._sql({**relations, index: added(input_.relation)}))
-            if has_rows(connection, removed(input_.relation)):
+            if statements.count(removed(input_.relation)):
                 minus.append(self._sql({**relations, index: removed(input_.relation)}))
         for rows in view.outer:
-            self._outer(rows, at, changed, plus, minus)
-        self._settle(connection, plus, minus)
+            self._outer(rows, statements.at, changed, plus, minus)
+        return self._settle(statements, plus, minus)
 
     def _optional_delta(
         self,
-        connection: duckdb.DuckDBPyConnection,
+        statements: Statements,
         index: int,
         relations: dict[int, str],
-        at: Moment,
         plus: list[str],
         minus: list[str],
     ) -> None:
@@ -133,13 +134,14 @@ class QueryMaintainer:
         assert side is not None
         keys = f"temp.__keys{index}"
         columns = ", ".join(f"{quote(c)} AS __k{i}" for i, c in enumerate(side.columns))
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {keys} AS SELECT DISTINCT {columns} FROM "
-            f"(SELECT * FROM {removed(input_.relation)} UNION ALL BY NAME SELECT * FROM {added(input_.relation)})"
+        statements.make(
+            keys,
+            f"SELECT DISTINCT {columns} FROM "
+            f"(SELECT * FROM {removed(input_.relation)} UNION ALL BY NAME SELECT * FROM {added(input_.relation)})",
         )
         mine = _among(relations[side.to], side.to_columns, keys)
         now = _among(_current(input_), side.columns, keys)
-        before = _among(_before(input_, at.epoch), side.columns, keys)
+        before = _among(_before(input_), side.columns, keys)
         plus.append(self._sql({**relations, side.to: mine, index: now}))
         minus.append(self._sql({**relations, side.to: mine, index: before}))
 
@@ -167,41 +169,40 @@ class QueryMaintainer:
 
         grows = any(view.inputs[index].relation in changed for index in rows.present)
         if grows or at.after > at.before:
-            due = f"{settled} <= {at.after}"
-            is_new = f"({settled} > {at.before} OR {newest} = {at.epoch})"
+            due = f"{settled} <= {NAMED.after}"
+            is_new = f"({settled} > {NAMED.before} OR {newest} = {NAMED.epoch})"
             lacks = (f"NOT {has_partner(m, _current(view.inputs[m.input]))}" for m in rows.missing)
             plus.append(select(due, is_new, *lacks))
         come = [m for m in rows.missing if view.inputs[m.input].relation in changed]
         if come:
             # A partner that came late, but not too late, for rows that were already shown without it.
-            shown = f"{settled} <= {at.before} AND {newest} < {at.epoch}"
-            before = {m: _before(view.inputs[m.input], at.epoch) for m in come}
+            shown = f"{settled} <= {NAMED.before} AND {newest} < {NAMED.epoch}"
+            before = {m: _before(view.inputs[m.input]) for m in come}
             lacked = (f"NOT {has_partner(m, before.get(m) or _current(view.inputs[m.input]))}" for m in rows.missing)
             found = " OR ".join(has_partner(m, added(view.inputs[m.input].relation)) for m in come)
             minus.append(select(shown, *lacked, f"({found})"))
 
-    def _again(self, connection: duckdb.DuckDBPyConnection, touched: list[int], *, by_key: bool) -> None:
+    def _again(self, statements: Statements, touched: list[int], *, by_key: bool) -> tuple[bool, bool]:
         """The query again, as a whole or for the keys that changed, against what it gave before."""
         view, kept = self.view, ", ".join(self.kept)
         if not by_key:
             sql = self._sql({index: _current(input_) for index, input_ in enumerate(view.inputs)})
-            self._settle(connection, [sql], [f"SELECT {kept} FROM {self._rows}"])
-            return
+            return self._settle(statements, [sql], [f"SELECT {kept} FROM {self._rows}"])
         keys = []
         for index in touched:
             input_ = view.inputs[index]
             columns = ", ".join(f"{quote(c)} AS __key{i}" for i, c in enumerate(input_.key))
             keys += [f"SELECT {columns} FROM {side(input_.relation)}" for side in (removed, added)]
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {_KEYS} AS {' UNION '.join(keys)}")
+        statements.make(_KEYS, " UNION ".join(keys))
         relations = {
             index: _among(_current(input_), input_.key, _KEYS, "__key") for index, input_ in enumerate(view.inputs)
         }
         names = tuple(f"__key{index}" for index in range(len(view.key)))
         old = f"SELECT {kept} FROM {_among(self._rows, names, _KEYS, '__key')}"
-        self._settle(connection, [self._sql(relations)], [old])
+        return self._settle(statements, [self._sql(relations)], [old])
 
-    def _settle(self, connection: duckdb.DuckDBPyConnection, plus: list[str], minus: list[str]) -> None:
-        """Net what comes and what goes into the view's own changes."""
+    def _settle(self, statements: Statements, plus: list[str], minus: list[str]) -> tuple[bool, bool]:
+        """Net what comes and what goes into the view's own changes; whether it loses rows, and whether it gains any."""
         kept = ", ".join(self.kept)
         name = self.view.name
         empty = f"SELECT {kept} FROM {self._rows} LIMIT 0"
@@ -210,42 +211,38 @@ class QueryMaintainer:
             return " UNION ALL ".join(f"(SELECT {kept} FROM ({sql}))" for sql in queries) or empty
 
         if not minus:
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {added(name)} AS {collected(plus)}")
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {removed(name)} AS {empty}")
-            return
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {_PLUS} AS {collected(plus)}")
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {_MINUS} AS {collected(minus)}")
-        for table, more, less in ((added(name), _PLUS, _MINUS), (removed(name), _MINUS, _PLUS)):
-            connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {more} EXCEPT ALL SELECT * FROM {less}"
-            )
+            statements.make(removed(name), empty)
+            return False, statements.make(added(name), collected(plus)) > 0
+        statements.make(_PLUS, collected(plus))
+        statements.make(_MINUS, collected(minus))
+        loses, gains = (
+            statements.make(table, f"SELECT * FROM {more} EXCEPT ALL SELECT * FROM {less}") > 0
+            for table, more, less in ((removed(name), _MINUS, _PLUS), (added(name), _PLUS, _MINUS))
+        )
         for table in (_PLUS, _MINUS):
-            connection.execute(f"DROP TABLE {table}")
+            statements.writing.connection.execute(f"DROP TABLE {table}")
+        return loses, gains
 
     # -- what is published ---------------------------------------------------------------------
 
-    def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> bool:
+    def _publish(self, statements: Statements, loses: bool, gains: bool) -> bool:
         view, gone, come = self.view, removed(self.view.name), added(self.view.name)
-        loses, gains = has_rows(connection, gone), has_rows(connection, come)
+        remove = removing(self._rows, self.kept, gone)
         if loses and view.only_grows and not view.hidden:
             # It can lose rows after all, when a relation that it reads was built anew.
-            with kept_past(connection, view.name, self._own, self._rows, at):
-                self.remove(connection, gone)
+            with kept_past(statements.writing.connection, view.name, self._own, self._rows, statements.at):
+                statements.execute(remove)
         elif loses:
-            self.remove(connection, gone)
+            statements.execute(remove)
         if gains:
-            connection.execute(
-                f"INSERT INTO {self._rows} BY NAME SELECT {at.epoch} AS __epoch, {at.now} AS __at, * FROM {come}"
+            statements.execute(
+                f"INSERT INTO {self._rows} BY NAME SELECT {NAMED.epoch} AS __epoch, {NAMED.now} AS __at, * FROM {come}"
             )
         if not view.hidden and not view.only_grows:
-            self._log(connection, at, loses, gains)
-        return self._forget(connection, at) or loses or gains
+            self._log(statements, loses, gains)
+        return self._forget(statements) or loses or gains
 
-    def remove(self, connection: duckdb.DuckDBPyConnection, gone: str) -> None:
-        """Delete as many copies of each row as are gone."""
-        remove_rows(connection, self._rows, self.kept, gone)
-
-    def _log(self, connection: duckdb.DuckDBPyConnection, at: Moment, loses: bool, gains: bool) -> None:
+    def _log(self, statements: Statements, loses: bool, gains: bool) -> None:
         view, gone, come = self.view, removed(self.view.name), added(self.view.name)
         if loses:
             refined = add_op(self.view) == "upsert"
@@ -254,23 +251,23 @@ class QueryMaintainer:
             if refined:
                 same = " AND ".join(f"c.{quote(n)} IS NOT DISTINCT FROM g.{quote(n)}" for n in view.identity)
                 unless = f" WHERE NOT EXISTS (SELECT 1 FROM {come} c WHERE {same})"
-            connection.execute(noted(view.name, header(at, REMOVE, op), f"{self._own} FROM {gone} g{unless}"))
+            statements.execute(noted(view.name, header(NAMED, REMOVE, op), f"{self._own} FROM {gone} g{unless}"))
         if gains:
-            connection.execute(noted(view.name, header(at, ADD, add_op(view)), f"{self._own} FROM {come}"))
+            statements.execute(noted(view.name, header(NAMED, ADD, add_op(view)), f"{self._own} FROM {come}"))
 
-    def _forget(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> bool:
+    def _forget(self, statements: Statements) -> bool:
         """Drop what is older than the view retains, and say so in the changelog."""
         view = self.view
         if view.retain is None:
             return False
-        by_time = f"__t <= {at.after - view.retain}" if view.time is not None else "NULL"
-        old = f"FROM {self._rows} WHERE coalesce({by_time}, __at <= {at.now - view.retain})"
-        note_changes(connection.execute, view.name, removed_sql=f"SELECT {', '.join(self.kept)} {old}")
+        by_time = f"__t <= {NAMED.after} - {view.retain}" if view.time is not None else "NULL"
+        old = f"FROM {self._rows} WHERE coalesce({by_time}, __at <= {NAMED.now} - {view.retain})"
+        loses = statements.execute(extended(removed(view.name), f"SELECT {', '.join(self.kept)} {old}")) > 0
         if not view.hidden:
-            head = header(at, FORGET, "retract", LATE, final="true")
-            connection.execute(noted(view.name, head, f"{self._own} {old}"))
-        connection.execute(f"DELETE {old}")
-        return has_rows(connection, removed(view.name))
+            head = header(NAMED, FORGET, "retract", LATE, final="true")
+            statements.execute(noted(view.name, head, f"{self._own} {old}"))
+        statements.execute(f"DELETE {old}")
+        return loses
 
     def _sql(self, relations: dict[int, str]) -> str:
         sql = self.view.sql
@@ -290,11 +287,11 @@ def _readable(relation: str) -> str:
     return public(relation)
 
 
-def _before(input_: Input, epoch: int) -> str:
+def _before(input_: Input) -> str:
     """A relation as it was before the epoch."""
     if input_.append_only:
         # It loses rows only when it is built anew.
-        older = f"SELECT * FROM {internal(input_.relation, 'rows')} WHERE __epoch < {epoch}"
+        older = f"SELECT * FROM {internal(input_.relation, 'rows')} WHERE __epoch < {NAMED.epoch}"
         return f"({older} UNION ALL BY NAME SELECT * FROM {removed(input_.relation)})"
     columns = ", ".join(quote(column) for column in input_.columns)
     now, come, gone = _readable(input_.relation), added(input_.relation), removed(input_.relation)

@@ -17,7 +17,6 @@ import pyarrow as pa
 from millstream.plan.nodes import AggregateView
 from millstream.plan.windows import SessionWindow
 from millstream.store.aggregate import MERGED, StateSQL, clamped, create_state
-from millstream.store.deltas import begin_changes
 from millstream.store.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.moment import NAMED
 from millstream.store.published import NEW_ID, Published, note_fired
@@ -49,16 +48,14 @@ class SessionAggregate:
     def show(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._published.show(connection)
 
-    def merge(self, statements: Statements, delta: pa.Table | None, feeds: bool) -> None:
-        if feeds:
-            begin_changes(statements.connection, self.view.name)
+    def merge(self, statements: Statements, delta: pa.Table | None) -> None:
         if delta is not None and delta.num_rows:
             with statements.handed(delta) as relation:
                 statements.make(MERGED, f"WITH __d AS MATERIALIZED ({self._segments(relation)}) {self._sessions()}")
             statements.run(self._kept(), delta.num_rows)
-        self._fire(statements, feeds)
+        self._fire(statements)
         self._close(statements)
-        self._published.forget(statements, feeds, StateSQL(self.view).table)
+        self._published.forget(statements, StateSQL(self.view).table)
 
     def _kept(self) -> list[str]:
         """What puts the sessions of `MERGED` in the place of those that have become them."""
@@ -123,7 +120,7 @@ class SessionAggregate:
         group = ", ".join([*keys, "__ws"])
         return f"SELECT {', '.join(columns)} FROM ({found}) GROUP BY {group} HAVING bool_or(__new)"
 
-    def _fire(self, statements: Statements, feeds: bool) -> None:
+    def _fire(self, statements: Statements) -> None:
         view, sql = self.view, StateSQL(self.view)
         outputs = ", ".join(f"{out} AS __n{index}" for index, out in enumerate(sql.outputs()))
         ends = (sql.ends_at(), sql.closes_at()) if view.windows_close else ("NULL", "NULL")
@@ -135,7 +132,7 @@ class SessionAggregate:
         )
         if fired:
             reset = sql.accumulators if view.trigger.accumulation == "discarding" else []
-            self._published.publish(statements, fired, feeds, [note_fired(sql.table, reset)])
+            self._published.publish(statements, fired, [note_fired(sql.table, reset)])
 
     def _close(self, statements: Statements) -> None:
         """Let go of sessions that no row can reach any more."""

@@ -18,7 +18,6 @@ import pyarrow as pa
 from millstream.plan.nodes import AggregateView
 from millstream.plan.windows import SlideWindow
 from millstream.store.aggregate import MERGED, StateSQL, clamped, create_state
-from millstream.store.deltas import begin_changes
 from millstream.store.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.moment import NAMED
 from millstream.store.published import NEW_ID, Published, note_fired
@@ -51,9 +50,7 @@ class SlideAggregate:
     def show(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._published.show(connection)
 
-    def merge(self, statements: Statements, delta: pa.Table | None, feeds: bool) -> None:
-        if feeds:
-            begin_changes(statements.connection, self.view.name)
+    def merge(self, statements: Statements, delta: pa.Table | None) -> None:
         if delta is not None and delta.num_rows:
             table = StateSQL(self.view).table
             with statements.handed(delta) as relation:
@@ -63,9 +60,9 @@ class SlideAggregate:
                 f"INSERT INTO {table} BY NAME SELECT * EXCLUDE (__rid) FROM {MERGED}",
             ]
             statements.run(steps, delta.num_rows)
-        self._fire(statements, feeds)
+        self._fire(statements)
         self._close(statements)
-        self._published.forget(statements, feeds, StateSQL(self.view).table)
+        self._published.forget(statements, StateSQL(self.view).table)
 
     def _instants(self, delta: str) -> str:
         """The delta per key and instant."""
@@ -111,7 +108,7 @@ class SlideAggregate:
         ]
         return f"SELECT {', '.join(columns)} FROM ({came}) WHERE __came > 0"
 
-    def _fire(self, statements: Statements, feeds: bool) -> None:
+    def _fire(self, statements: Statements) -> None:
         view, sql = self.view, StateSQL(self.view)
         ends = (sql.ends_at(), sql.closes_at()) if view.windows_close else ("NULL", "NULL")
         fired = (
@@ -130,7 +127,7 @@ class SlideAggregate:
             f"FROM ({values}) JOIN (SELECT __sid, __kind FROM __f) USING (__sid)",
         )
         if count:
-            self._published.publish(statements, count, feeds, [note_fired(sql.table, ())])
+            self._published.publish(statements, count, [note_fired(sql.table, ())])
 
     def _close(self, statements: Statements) -> None:
         """Let go of windows that are closed, and of instants that no open window reaches back to."""

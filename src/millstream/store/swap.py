@@ -30,7 +30,7 @@ from millstream.store.changelog import (
     write_out,
 )
 from millstream.store.completeness import forget_completeness
-from millstream.store.deltas import has_rows, remove_rows
+from millstream.store.deltas import has_rows, removing
 from millstream.store.letters import drop_letters_for
 from millstream.store.maintainers import maintainer_of
 from millstream.store.moment import Moment
@@ -136,9 +136,9 @@ class Swapping:
         if self._new.only_grows:
             if has_rows(connection, gone):
                 with kept_past(connection, name, own, rows, self.at):
-                    remove_rows(connection, rows, maintainer.kept, gone)
+                    connection.execute(removing(rows, maintainer.kept, gone))
         else:
-            remove_rows(connection, rows, maintainer.kept, gone)
+            connection.execute(removing(rows, maintainer.kept, gone))
             self._log(gone, added(name))
         connection.execute(f"INSERT INTO {rows} BY NAME SELECT * FROM {added(name)}")
 

@@ -22,14 +22,15 @@ from millstream.plan.nodes import TopView
 from millstream.sql import quote
 from millstream.store.aggregate import DELTA
 from millstream.store.changelog import ADD, REMOVE, create_changelog, header, noted
-from millstream.store.deltas import begin_changes, has_rows
-from millstream.store.moment import Moment
-from millstream.store.naming import added, internal, listed, public, removed
+from millstream.store.moment import NAMED
+from millstream.store.naming import internal, listed, public
 from millstream.store.sizes import in_order
+from millstream.store.writing import Statements
 
 # What a merge does, a row each: `__rid` of a kept row or `__n` of a new one, and its rank `__now`.
 _MOVES = "temp.__moves"
-_GONE = "temp.__gone"
+# The rows that are not seen any more, and those that are seen now instead; all of the former before they are netted.
+_GONE, _COME, _ALL_GONE = "temp.__gone", "temp.__come", "temp.__all_gone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +70,16 @@ class TopRows:
 
     # -- the epoch -----------------------------------------------------------------------------
 
-    def merge(self, connection: duckdb.DuckDBPyConnection, delta: pa.Table | None, at: Moment, feeds: bool) -> None:
+    def merge(self, statements: Statements, delta: pa.Table | None) -> None:
         if delta is None or not delta.num_rows:
-            if feeds:
-                begin_changes(connection, self.view.name)
             return
-        connection.register(DELTA, delta.append_column("__n", pa.array(np.arange(delta.num_rows))))
-        loses = self._rank(connection)
-        self._publish(connection, at, loses, feeds)
-        self._keep(connection, loses)
-        connection.unregister(DELTA)
+        numbered = delta.append_column("__n", pa.array(np.arange(delta.num_rows)))
+        with statements.handed(numbered) as relation:
+            loses = self._rank(statements, relation)
+            steps = [*self._published(statements, relation, loses), *self._kept(relation, loses)]
+            statements.run(steps, delta.num_rows)
 
-    def _rank(self, connection: duckdb.DuckDBPyConnection) -> bool:
+    def _rank(self, statements: Statements, delta: str) -> bool:
         """Find the new rows that stay, and the kept ones that go or get another rank; whether there are such."""
         view, top = self.view, self.view.top
         same = " AND ".join(f"r.{quote(name)} IS NOT DISTINCT FROM d.{quote(name)}" for name in top.partition)
@@ -88,74 +87,73 @@ class TopRows:
         # Of rows that the order leaves equal, the one that was there stays in front.
         ranked = top.ranked(", __was, __rid NULLS LAST" if top.numbers_rows else "")
         candidates = (
-            f"SELECT NULL AS __rid, __n, NULL AS __was, {self._columns} FROM {DELTA} UNION ALL "
-            f"SELECT r.rowid, NULL, {was}, {self._columns} FROM {self._rows} r SEMI JOIN {DELTA} d ON {same or 'true'}"
+            f"SELECT NULL AS __rid, __n, NULL AS __was, {self._columns} FROM {delta} UNION ALL "
+            f"SELECT r.rowid, NULL, {was}, {self._columns} FROM {self._rows} r SEMI JOIN {delta} d ON {same or 'true'}"
         )
-        connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE {_MOVES} AS SELECT __rid, __n, __now FROM ("
-            f"SELECT __rid, __n, __was, {ranked} AS __now FROM ({candidates})) "
-            f"WHERE CASE WHEN __rid IS NULL THEN __now <= {top.count} ELSE __now > {top.count} OR __now <> __was END"
+        statements.make(
+            _MOVES,
+            f"SELECT __rid, __n, __now FROM (SELECT __rid, __n, __was, {ranked} AS __now FROM ({candidates})) "
+            f"WHERE CASE WHEN __rid IS NULL THEN __now <= {top.count} ELSE __now > {top.count} OR __now <> __was END",
         )
-        counted: list[tuple[int]] = connection.execute(f"SELECT count(__rid) FROM {_MOVES}").fetchall()
-        return counted[0][0] > 0
+        return statements.execute(f"SELECT count(__rid) FROM {_MOVES}") > 0
 
-    def _publish(self, connection: duckdb.DuckDBPyConnection, at: Moment, loses: bool, feeds: bool) -> None:
-        """Say what is not seen any more and what is seen from now on."""
+    def _published(self, statements: Statements, delta: str, loses: bool) -> list[str]:
+        """What says what is not seen any more and what is seen from now on."""
         view = self.view
         kept = f"FROM {self._rows} r JOIN {_MOVES} m ON r.rowid = m.__rid"
-        come = f"SELECT {self._columns}, __now AS __rank FROM {DELTA} JOIN {_MOVES} USING (__n)"
-        if loses and view.shows_rank:
+        come = f"SELECT {self._columns}, __now AS __rank FROM {delta} JOIN {_MOVES} USING (__n)"
+        moves = loses and view.shows_rank
+        if moves:
             come += f" UNION ALL SELECT {self._columns}, m.__now {kept} WHERE m.__now <= {view.top.count}"
         gone, come = (self._shown(f"({rows})", keyed=True) for rows in (f"SELECT r.* {kept}", come))
         relation = f"({come})"
-        if loses or feeds:
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {removed(view.name)} AS {gone}")
-        repeats = loses and self._repeats(connection, relation)
-        if repeats or feeds:
-            relation = added(view.name)
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {relation} AS {come}")
-        if repeats:
-            self._net(connection)
-        if view.hidden:
-            return
-        own = listed(out.name for out in view.outputs)
         if loses:
-            connection.execute(noted(view.name, header(at, REMOVE, "retract"), f"{own} FROM {removed(view.name)}"))
-        connection.execute(noted(view.name, header(at, ADD, add_op(view)), f"{own} FROM {relation}"))
+            statements.make(_GONE, gone)
+        repeats = loses and self._repeats(statements, relation)
+        # What reads the kept rows is read before they change.
+        if repeats or moves or statements.changes is not None:
+            relation = _COME
+            statements.make(_COME, come)
+        if repeats:
+            self._net(statements)
+        own = listed(out.name for out in view.outputs)
+        if statements.changes is not None:
+            removed_sql = f"SELECT {own} FROM {_GONE}" if loses else None
+            statements.changes.note(removed_sql=removed_sql, added_sql=f"SELECT {own} FROM {_COME}")
+        if view.hidden:
+            return []
+        steps = [noted(view.name, header(NAMED, REMOVE, "retract"), f"{own} FROM {_GONE}")] if loses else []
+        return [*steps, noted(view.name, header(NAMED, ADD, add_op(view)), f"{own} FROM {relation}")]
 
-    def _repeats(self, connection: duckdb.DuckDBPyConnection, come: str) -> bool:
+    def _repeats(self, statements: Statements, come: str) -> bool:
         """Whether a row looks like one of the same partition that goes."""
         names = [quote(out.name) for out in self.view.outputs]
         names += [f"__key{index}" for index in range(len(self.view.top.partition))]
         same = " AND ".join(f"c.{name} IS NOT DISTINCT FROM g.{name}" for name in names)
-        return has_rows(connection, f"{come} c SEMI JOIN {removed(self.view.name)} g ON {same}")
+        return statements.count(f"{come} c SEMI JOIN {_GONE} g ON {same}") > 0
 
-    def _net(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def _net(self, statements: Statements) -> None:
         """A row that looks like the one it replaces is no change."""
-        come, gone = added(self.view.name), removed(self.view.name)
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {_GONE} AS SELECT * FROM {gone}")
-        for table, more, less in ((gone, gone, come), (come, come, _GONE)):
-            connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {more} EXCEPT ALL SELECT * FROM {less}"
-            )
-        connection.execute(f"DROP TABLE {_GONE}")
+        statements.make(_ALL_GONE, f"SELECT * FROM {_GONE}")
+        for table, less in ((_GONE, _COME), (_COME, _ALL_GONE)):
+            statements.make(table, f"SELECT * FROM {table} EXCEPT ALL SELECT * FROM {less}")
 
-    def _keep(self, connection: duckdb.DuckDBPyConnection, loses: bool) -> None:
-        """Bring the table to what the ranks say."""
+    def _kept(self, delta: str, loses: bool) -> list[str]:
+        """What brings the table to what the ranks say."""
         view, count = self.view, self.view.top.count
+        steps = []
         if loses:
-            connection.execute(
-                f"DELETE FROM {self._rows} WHERE rowid IN (SELECT __rid FROM {_MOVES} WHERE __now > {count})"
-            )
+            steps.append(f"DELETE FROM {self._rows} WHERE rowid IN (SELECT __rid FROM {_MOVES} WHERE __now > {count})")
         if loses and view.shows_rank:
-            connection.execute(
+            steps.append(
                 f"UPDATE {self._rows} AS r SET __rank = m.__now FROM {in_order(_MOVES, '__rid', 'm')} "
                 f"WHERE r.rowid = m.__rid AND m.__now <= {count}"
             )
         rank = ", __now" if view.shows_rank else ""
-        connection.execute(
-            f"INSERT INTO {self._rows} SELECT {self._columns}{rank} FROM {DELTA} JOIN {_MOVES} USING (__n)"
-        )
+        return [
+            *steps,
+            f"INSERT INTO {self._rows} SELECT {self._columns}{rank} FROM {delta} JOIN {_MOVES} USING (__n)",
+        ]
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         return None

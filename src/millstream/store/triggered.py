@@ -18,7 +18,6 @@ from millstream.plan.windows import Window
 from millstream.sql import quote
 from millstream.store.aggregate import MERGED, StateSQL, create_state
 from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, create_changelog, header, noted
-from millstream.store.deltas import begin_changes, note_changes
 from millstream.store.firing import PANE, TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.moment import NAMED
 from millstream.store.naming import internal, public
@@ -78,18 +77,16 @@ class TriggeredAggregate:
         open_rows = "" if self._discarding else f" UNION ALL SELECT {named} FROM {sql.table} WHERE __shown"
         connection.execute(f"CREATE VIEW {public(view.name)} AS SELECT {own} FROM {self._rows}{open_rows}")
 
-    def merge(self, statements: Statements, delta: pa.Table | None, feeds: bool, *, repeats: bool = False) -> None:
-        if feeds:
-            begin_changes(statements.connection, self.view.name)
+    def merge(self, statements: Statements, delta: pa.Table | None, *, repeats: bool = False) -> None:
         if delta is not None and delta.num_rows:
             with statements.handed(delta) as relation:
                 self._merge(statements, delta, relation, repeats)
         reached = statements.writing.reached(self.view.name, statements.at.after)
         if self._may_fire(reached, statements.at.after):
-            self._fire(statements, feeds)
+            self._fire(statements)
         if self._ends(reached, statements.at.after, self.view.lateness):
             self._close(statements)
-        self._forget(statements, feeds)
+        self._forget(statements)
 
     def _merge(self, statements: Statements, delta: pa.Table, relation: str, repeats: bool) -> None:
         sql, rows = StateSQL(self.view), delta.num_rows
@@ -136,7 +133,7 @@ class TriggeredAggregate:
         assert isinstance(window, Window)
         return window.ends_between(reached - lateness, after - lateness)
 
-    def _fire(self, statements: Statements, feeds: bool) -> None:
+    def _fire(self, statements: Statements) -> None:
         view, sql = self.view, StateSQL(self.view)
         outputs = ", ".join(f"{out} AS __n{index}" for index, out in enumerate(sql.outputs()))
         last = ", ".join(self._published)
@@ -150,14 +147,11 @@ class TriggeredAggregate:
         )
         if not fired:
             return
-        if feeds:
-            shown = f"SELECT {', '.join(self._published)} FROM {_FIRED} WHERE __shown"
+        if statements.changes is not None:
+            shown = f"SELECT {last} FROM {_FIRED} WHERE __shown"
             new = ", ".join(f"__n{index}" for index in range(len(view.outputs)))
-            note_changes(
-                statements.execute,
-                view.name,
-                removed_sql=None if self._discarding else shown,
-                added_sql=f"SELECT {new} FROM {_FIRED} WHERE __show",
+            statements.changes.note(
+                removed_sql=None if self._discarding else shown, added_sql=f"SELECT {new} FROM {_FIRED} WHERE __show"
             )
         statements.run([*self._publish(), self._fired()], fired)
 
@@ -212,7 +206,7 @@ class TriggeredAggregate:
             )
         statements.execute(f"DELETE FROM {sql.table} WHERE {closed}")
 
-    def _forget(self, statements: Statements, feeds: bool) -> None:
+    def _forget(self, statements: Statements) -> None:
         """Drop what is older than the view retains, and say so in the changelog."""
         view, sql = self.view, StateSQL(self.view)
         if view.retain is None:
@@ -227,8 +221,8 @@ class TriggeredAggregate:
         head = header(NAMED, FORGET, op, LATE, final="true")
         for table, (columns, condition) in old.items():
             seen = f"{condition} AND __shown" if table == sql.table else condition
-            if feeds:
-                note_changes(statements.execute, view.name, removed_sql=f"SELECT {columns} FROM {table} WHERE {seen}")
+            if statements.changes is not None:
+                statements.changes.note(removed_sql=f"SELECT {columns} FROM {table} WHERE {seen}")
             statements.execute(noted(view.name, head, f"{columns} FROM {table} WHERE {seen}"))
             statements.execute(f"DELETE FROM {table} WHERE {condition}")
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
 
 from millstream.kernel.connection import ChangingRows
 from millstream.sql import quote
+from millstream.store.deltas import Changes
 from millstream.store.moment import Moment
 from millstream.store.sizes import Sizes
 
@@ -36,9 +36,9 @@ class Writing:
         self._parsed: dict[str, dict[str, duckdb.Statement]] = {}
         self._reached: dict[str, int] = {}
 
-    def of(self, name: str, at: Moment) -> Statements:
-        """The statements of a view, or of what else has this name, in an epoch."""
-        return Statements(self, name, at)
+    def of(self, name: str, at: Moment, *, feeds: bool = False) -> Statements:
+        """The statements of a view, or of what else has this name, in an epoch; it may feed others."""
+        return Statements(self, name, at, feeds)
 
     @contextmanager
     def handed(self, name: str, delta: pa.Table) -> Iterator[str]:
@@ -72,17 +72,15 @@ class Writing:
         self.sizes.forget()
 
 
-@dataclass(frozen=True, slots=True)
 class Statements:
     """What is done to the store in one epoch in one name. In every statement the `NAMED` moment stands for this one."""
 
-    writing: Writing
-    name: str
-    at: Moment
-
-    @property
-    def connection(self) -> duckdb.DuckDBPyConnection:
-        return self.writing.connection
+    def __init__(self, writing: Writing, name: str, at: Moment, feeds: bool) -> None:
+        self.writing = writing
+        self.name = name
+        self.at = at
+        self.changes = Changes(self.execute, name) if feeds else None
+        """What those that read the view have to know."""
 
     @contextmanager
     def handed(self, delta: pa.Table) -> Iterator[str]:
@@ -91,20 +89,23 @@ class Statements:
             with self.writing.handed(self.name, delta) as relation:
                 yield relation
         else:
-            self.connection.register(_MANY_ROWS, delta)
+            self.writing.connection.register(_MANY_ROWS, delta)
             yield _MANY_ROWS
-            self.connection.unregister(_MANY_ROWS)
+            self.writing.connection.unregister(_MANY_ROWS)
 
     def execute(self, sql: str) -> int:
         """Run a statement, and say how many rows it wrote, or what the only number is that it found."""
         statement = self.writing.parsed(self.name, sql)
         values = {parameter: getattr(self.at, parameter) for parameter in statement.named_parameters}
-        rows: list[tuple[int]] = self.connection.execute(statement, values).fetchall()
+        rows: list[tuple[int]] = self.writing.connection.execute(statement, values).fetchall()
         return rows[0][0]
 
     def make(self, table: str, query: str) -> int:
         """Make a temporary table of a query, and say how many rows it has."""
         return self.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {query}")
+
+    def count(self, relation: str) -> int:
+        return self.execute(f"SELECT count(*) FROM {relation}")
 
     def run(self, steps: Sequence[str], rows: int) -> None:
         """Do several things with about so many rows; none of them reads what another changes."""
@@ -116,7 +117,7 @@ class Statements:
 
     def writes_anew(self, table: str, rows: int) -> bool:
         """Whether so many rows of a table, which are about to be changed, are deleted and inserted."""
-        return self.writing.sizes.writes_anew(self.connection, table, rows)
+        return self.writing.sizes.writes_anew(self.writing.connection, table, rows)
 
 
 def chained(steps: Sequence[str], *given: str) -> str:

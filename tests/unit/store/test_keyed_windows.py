@@ -8,7 +8,7 @@ says, its changelog must replay to it, and the rows removed and added must be ex
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -33,6 +33,8 @@ from millstream.store.moment import Moment
 from millstream.store.naming import added, removed
 from millstream.store.protocol import BEGINNING
 from millstream.store.writing import Writing
+
+pytestmark = pytest.mark.usefixtures("few_and_many")
 
 _CREATE = parse_statement(
     "CREATE STREAM s (k STRING, id BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL 5 MICROSECONDS)"
@@ -220,9 +222,12 @@ class Run:
         self.epoch += 1
         held = Counter(self.rows("main.v"))
         table = self.model.take(self.view, events, before)
-        statements = self.writing.of("v", Moment(self.epoch, self.epoch, before, self.watermark))
-        self.keeper.merge(statements, table, feeds=True)
+        statements = self.writing.of("v", Moment(self.epoch, self.epoch, before, self.watermark), feeds=True)
+        self.keeper.merge(statements, table)
+        assert statements.changes is not None
+        changed = statements.changes.finish()
         gone, come = Counter(self.rows(removed("v"))), Counter(self.rows(added("v")))
+        assert changed == bool(gone or come)
         assert not gone - held, "only what was there can be removed"
         held.subtract(gone)
         held.update(come)
@@ -269,14 +274,6 @@ class Run:
         return int(count)
 
 
-@pytest.fixture(scope="module", params=["few", "many"], autouse=True)
-def _statements(request: pytest.FixtureRequest) -> Iterator[None]:
-    """One statement for several steps, and one for each."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("millstream.store.writing.MANY", 1_000 if request.param == "few" else 0)
-        yield
-
-
 keys = st.sampled_from(["a", "b", None])
 epochs = st.lists(
     st.tuples(st.lists(st.tuples(keys, st.integers(-40, 80)), max_size=8), st.integers(-60, 60)), min_size=1, max_size=8
@@ -299,7 +296,7 @@ def drive(view: AggregateView, model: Model, steps: Any) -> Run:
 
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("emit", [*EMITS, "EMIT ON EPOCH ALLOWED LATENESS INTERVAL 7 MICROSECONDS"])
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=8)
 @given(steps=epochs)
 def test_sessions(emit: str, keyed: bool, steps: Any) -> None:
     by = " PARTITION BY k" if keyed else ""
@@ -312,7 +309,7 @@ def test_sessions(emit: str, keyed: bool, steps: Any) -> None:
 
 @pytest.mark.parametrize("keyed", [True, False])
 @pytest.mark.parametrize("emit", [*EMITS, "EMIT ON EPOCH ALLOWED LATENESS INTERVAL 7 MICROSECONDS"])
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=8)
 @given(steps=epochs)
 def test_slides(emit: str, keyed: bool, steps: Any) -> None:
     by = " PARTITION BY k" if keyed else ""
@@ -324,7 +321,7 @@ def test_slides(emit: str, keyed: bool, steps: Any) -> None:
 
 
 @pytest.mark.parametrize("keyed", [True, False])
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=12)
 @given(steps=epochs, rows=st.integers(1, 4), slide=st.integers(1, 5))
 def test_counts(keyed: bool, steps: Any, rows: int, slide: int) -> None:
     by = " PARTITION BY k" if keyed else ""

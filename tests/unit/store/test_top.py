@@ -21,6 +21,9 @@ from millstream.store.deltas import has_rows
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, removed
 from millstream.store.top import TopRows
+from millstream.store.writing import Writing
+
+pytestmark = pytest.mark.usefixtures("few_and_many")
 
 _CREATE = parse_statement("CREATE STREAM s (k BIGINT, x BIGINT, u BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts)")
 assert isinstance(_CREATE, CreateStream)
@@ -64,6 +67,7 @@ class Harness:
         self.schema = pa.schema([(name, pa.int64()) for name in (*(n for n, _ in view.columns), "__t")])
         self.connection.execute("CREATE SCHEMA ms; CREATE TABLE s (k BIGINT, x BIGINT, u BIGINT)")
         TopRows(view).create(self.connection, self.schema, 0, 0)
+        self.writing = Writing(self.connection)
 
     def merge(self, rows: list[Row], *, feeds: bool = False) -> None:
         self.epoch += 1
@@ -74,7 +78,10 @@ class Harness:
             [{name: row[name] for name in self.schema.names} for row in named], schema=self.schema
         )
         self.connection.execute("BEGIN")
-        TopRows(self.view).merge(self.connection, delta, Moment(self.epoch, self.epoch, 0, 0), feeds)
+        statements = self.writing.of("v", Moment(self.epoch, self.epoch, 0, 0), feeds=feeds)
+        TopRows(self.view).merge(statements, delta)
+        if statements.changes is not None:
+            statements.changes.finish()
         self.connection.execute("COMMIT")
 
     def bag(self, sql: str) -> Counter[tuple[object, ...]]:
