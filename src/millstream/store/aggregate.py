@@ -106,18 +106,17 @@ class StateSQL:
         by = f"GROUP BY {', '.join(self.group)}" if self.group else "HAVING count(*) > 0"
         return f"SELECT {', '.join([*self.group, total, *self.combined()])} FROM ({rows}) {where} {by}"
 
-    def joined(self, delta: pa.Table) -> str:
-        """How a loaded row `d` finds its row `s` of the state."""
-        conditions = [f"s.{name} {self._same(name, delta)} d.{name}" for name in self.group]
-        return f"d LEFT JOIN {self.table} s ON {' AND '.join(conditions) or 'true'}"
+    def nullable(self, delta: pa.Table) -> frozenset[str]:
+        """The keys in which NULL must be found like a value. DuckDB finds equal values in half the time that it takes
+        for those that may be NULL: it asks a filter before it looks them up."""
+        values = {name: delta.column(name) for name in self.keys}
+        return frozenset(n for n, column in values.items() if pa.types.is_nested(column.type) or column.null_count)
 
-    def _same(self, name: str, delta: pa.Table) -> str:
-        """What tells that a column of the delta has the value of the state. DuckDB finds equal values in half the
-        time that it takes for those that may be NULL: it asks a filter before it looks them up."""
-        if name == "__ws":
-            return "="
-        values = delta.column(name)
-        return "IS NOT DISTINCT FROM" if pa.types.is_nested(values.type) or values.null_count else "="
+    def joined(self, nullable: frozenset[str]) -> str:
+        """How a loaded row `d` finds its row `s` of the state."""
+        same = {name: "IS NOT DISTINCT FROM" if name in nullable else "=" for name in self.group}
+        conditions = [f"s.{name} {equals} d.{name}" for name, equals in same.items()]
+        return f"d LEFT JOIN {self.table} s ON {' AND '.join(conditions) or 'true'}"
 
     def merged(self) -> list[str]:
         """Each accumulator after the merge."""
@@ -185,9 +184,9 @@ class _Merge:
     """The SQL that merges a delta into the state of a live view."""
 
     view: AggregateView
-    delta: pa.Table
     relation: str
-    """The delta, as the SQL knows it."""
+    """The delta."""
+    nullable: frozenset[str]
     feeds: bool
     repeats: bool
     anew: bool
@@ -215,10 +214,8 @@ class _Merge:
             outputs |= {f"__o{index}": out for index, out in enumerate(sql.outputs("old"))}
             outputs |= {"__show": sql.having(), "__shown": f"__rid IS NOT NULL AND {sql.having('old')}"}
             results = "".join(f", {out} AS {name}" for name, out in outputs.items())
-        loaded = sql.loaded(self.relation, self.repeats)
-        return (
-            f"SELECT *{results} FROM (WITH d AS ({loaded}) SELECT {', '.join(columns)} FROM {sql.joined(self.delta)})"
-        )
+        loaded, joined = sql.loaded(self.relation, self.repeats), sql.joined(self.nullable)
+        return f"SELECT *{results} FROM (WITH d AS ({loaded}) SELECT {', '.join(columns)} FROM {joined})"
 
     def steps(self) -> list[str]:
         """What is then done with `MERGED`."""
@@ -334,22 +331,22 @@ class LiveAggregate:
 
     def merge(self, statements: Statements, delta: pa.Table | None, *, repeats: bool = False) -> None:
         if delta is not None and delta.num_rows:
-            feeds = statements.changes is not None
-            anew = statements.writes_anew(StateSQL(self.view).table, delta.num_rows)
+            sql, rows, feeds = StateSQL(self.view), delta.num_rows, statements.changes is not None
+            anew, nullable = statements.writes_anew(sql.table, rows), sql.nullable(delta)
             with statements.handed(delta) as relation:
-                merge = _Merge(self.view, delta, relation, feeds, repeats, anew)
-                if not feeds and are_few(delta.num_rows):
-                    statements.execute(merge.at_once())
+                merge = _Merge(self.view, relation, nullable, feeds, repeats, anew)
+                if not feeds and are_few(rows):
+                    statements.execute(statements.known((nullable, repeats, anew), merge.at_once))
                 else:
-                    self._merge(statements, merge)
+                    self._merge(statements, merge, rows)
         self._forget(statements)
 
-    def _merge(self, statements: Statements, merge: _Merge) -> None:
+    def _merge(self, statements: Statements, merge: _Merge, rows: int) -> None:
         """What takes several statements."""
         statements.make(MERGED, merge.merged())
         if statements.changes is not None:
             statements.changes.note(removed_sql=merge.removed(), added_sql=merge.added())
-        statements.run(merge.steps(), merge.delta.num_rows)
+        statements.run(merge.steps(), rows)
 
     def _forget(self, statements: Statements) -> None:
         """Drop what is older than the view retains, and say so in the changelog."""

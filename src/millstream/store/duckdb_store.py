@@ -195,6 +195,7 @@ class DuckDBStore:
                     fold_in(txn, name, internal(name, "rows"), own)
                 else:
                     write_out(txn, name, own)
+        self._writing.forget(*(part.name for part in new.parts))
 
     def change_stream(self, name: str, statement: str, files: Sequence[str] = ()) -> None:
         """Give a stream that nothing was read of another text, and the files that it leaves out."""

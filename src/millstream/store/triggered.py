@@ -102,7 +102,8 @@ class TriggeredAggregate:
         }
         columns = [*(f"d.{name}" for name in sql.group), "s.rowid AS __rid", *sql.merged()]
         columns += [f"{value} AS {name}" for name, value in values.items()]
-        merged = f"WITH d AS ({sql.loaded(relation, repeats)}) SELECT {', '.join(columns)} FROM {sql.joined(delta)}"
+        loaded, joined = sql.loaded(relation, repeats), sql.joined(sql.nullable(delta))
+        merged = f"WITH d AS ({loaded}) SELECT {', '.join(columns)} FROM {joined}"
         insert = f"INSERT INTO {sql.table} BY NAME SELECT * EXCLUDE (__rid), {NAMED.now} AS __at FROM {MERGED}"
         if anew:
             steps = [f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM {MERGED})", insert]

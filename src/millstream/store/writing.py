@@ -8,7 +8,7 @@ may be forgotten at any time, and it is when a transaction fails, which takes ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 
 import duckdb
@@ -33,6 +33,7 @@ class Writing:
         self.connection = connection
         self.sizes = Sizes()
         self._handed: dict[str, ChangingRows] = {}
+        self._known: dict[str, dict[Hashable, str]] = {}
         self._parsed: dict[str, dict[str, duckdb.Statement]] = {}
         self._reached: dict[str, int] = {}
 
@@ -48,6 +49,12 @@ class Writing:
             self.connection.register(_relation(name), rows)
         with rows.being(delta):
             yield quote(_relation(name))
+
+    def known(self, name: str, key: Hashable, make: Callable[[], str]) -> str:
+        known = self._known.setdefault(name, {})
+        if key not in known:
+            known[key] = make()
+        return known[key]
 
     def parsed(self, name: str, sql: str) -> duckdb.Statement:
         known = self._parsed.setdefault(name, {})
@@ -66,7 +73,7 @@ class Writing:
         for name in names or tuple(self._handed):
             if self._handed.pop(name, None) is not None:
                 self.connection.unregister(_relation(name))
-        for known in (self._parsed, self._reached):
+        for known in (self._known, self._parsed, self._reached):
             for name in names or tuple(known):
                 known.pop(name, None)
         self.sizes.forget()
@@ -92,6 +99,10 @@ class Statements:
             self.writing.connection.register(_MANY_ROWS, delta)
             yield _MANY_ROWS
             self.writing.connection.unregister(_MANY_ROWS)
+
+    def known(self, key: Hashable, make: Callable[[], str]) -> str:
+        """A statement that is made once for all epochs that have a key in common: long ones take a while to write."""
+        return self.writing.known(self.name, key, make)
 
     def execute(self, sql: str) -> int:
         """Run a statement, and say how many rows it wrote, or what the only number is that it found."""

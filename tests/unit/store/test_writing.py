@@ -84,3 +84,34 @@ def test_rows_are_let_go(connection) -> None:
     with pytest.raises(duckdb.Error), writing.handed("v", pa.table({"x": [1]})) as rows:
         connection.execute(f"SELECT * FROM {rows} WHERE no_such_column")
     assert connection.execute(f"SELECT * FROM {rows}").fetchall() == []
+
+
+@pytest.mark.parametrize("many", [0, 1_000])
+def test_steps_are_done_together_or_one_by_one(connection, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.store.writing.MANY", many)
+    statements = Writing(connection).of("v", Moment(7, 0))
+    assert statements.make("__m", "SELECT range AS x FROM range(3)") == 3
+    add = f"INSERT INTO seen SELECT {NAMED.epoch}, x FROM __m"
+    statements.run([f"{add} WHERE x > 1", f"{add} WHERE x < 1"], rows=3)
+    assert seen(connection) == [(7, 0), (7, 2)]
+    assert statements.count("seen") == 2
+
+
+def test_what_is_known_is_made_once_and_forgotten_by_name(connection) -> None:
+    writing = Writing(connection)
+    made: list[str] = []
+
+    def make() -> str:
+        made.append("SELECT 1")
+        return made[-1]
+
+    v, w = (writing.of(name, Moment(1, 0)) for name in "vw")
+    for statements in (v, v, w):
+        assert statements.known(("a", True), make) == "SELECT 1"
+    assert len(made) == 2
+    assert [writing.reached("v", 5), writing.reached("v", 6), writing.reached("w", 7)] == [None, 5, None]
+    writing.forget("v")
+    v.known(("a", True), make)
+    w.known(("a", True), make)
+    assert len(made) == 3
+    assert [writing.reached("v", 8), writing.reached("w", 9)] == [None, 7]
