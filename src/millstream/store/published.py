@@ -30,8 +30,8 @@ FIRED = "__fired_windows"
 """A row for every row that a window which fires has shown, or one if it has shown none.
 
 As the maintainer says: `__rid` of the state, `__sid`, `__end`, `__fired`, `__kind`, `__final`, `__show` and the new
-values `__n0`…. Then `__old` and `__old_end`, the row that was shown, its values `__o0`…, its number `__nth` among those
-of the window, and whether the window `__published` anything."""
+values `__n0`…. Then `__old` and `__old_end`, the row that was shown, its values `__o0`…, `__nth`, which is 1 for
+one of the rows of a window, and whether the window `__published` anything."""
 
 NEW_ID = f"{NAMED.epoch} * {2**31} + row_number() OVER ()"
 """An id for each row of a query: unique without a counter, by the epoch and a number within it."""
@@ -89,14 +89,14 @@ class Published:
         """
         if self._appends:
             return statements.make(FIRED, f"SELECT *, 1 AS __nth, __show AS __published FROM ({fired})")
-        count, nth, window = (
-            "count(s.rowid) OVER of_one",
-            "row_number() OVER of_one",
-            " WINDOW of_one AS (PARTITION BY __sid)",
-        )
-        if not isinstance(self.view.window, SessionWindow):
-            # Only sessions become one.
-            count, nth, window = "CAST(s.rowid IS NOT NULL AS BIGINT)", "1", ""
+        count, nth, several = "CAST(s.rowid IS NOT NULL AS BIGINT)", "1", ""
+        if isinstance(self.view.window, SessionWindow):
+            # Only sessions become one, and few of them do.
+            count, nth = f"coalesce(g.__rows, {count})", "IF(coalesce(g.__first = s.rowid, true), 1, 2)"
+            several = (
+                f" LEFT JOIN (SELECT __sid, count(*) AS __rows, min(rowid) AS __first FROM {self.shown} "
+                "GROUP BY __sid HAVING count(*) > 1) g USING (__sid)"
+            )
         olds = ", ".join(f"s.{column} AS __o{index}" for index, column in enumerate(self.columns))
         same = "false"
         if self.view.trigger.is_live:
@@ -106,7 +106,7 @@ class Published:
             FIRED,
             f"SELECT *, NOT coalesce({same}, false) AND (__show OR __count > 0) AS __published FROM ("
             f"SELECT f.*, s.rowid AS __old, s.__end AS __old_end, {olds}, {count} AS __count, {nth} AS __nth "
-            f"FROM ({fired}) f LEFT JOIN {self.shown} s USING (__sid){window})",
+            f"FROM ({fired}) f LEFT JOIN {self.shown} s USING (__sid){several})",
         )
 
     def publish(self, statements: Statements, rows: int, then: Sequence[str]) -> None:
