@@ -21,7 +21,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
 from millstream.plan.aggregates import FILTER
 from millstream.plan.nodes import USED, AggregateView, AppendView, Kept, Stream, Top, View, fill
-from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow, Window
+from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow, Window, remainder_sql
 from millstream.sql import quote, store_sql
 from millstream.sql.dialect import StreamSQL
 
@@ -214,7 +214,7 @@ class _Compiler:
         if not untimed and not self.view.windows_close:
             conditions.append(f"{self.instant} IS NOT NULL")
         if isinstance(window, Window) and window.has_gaps:
-            conditions.append(f"{_remainder(self.instant, window.offset, window.slide)} < {window.size}")
+            conditions.append(f"{remainder_sql(self.instant, window.offset, window.slide)} < {window.size}")
         if not conditions:
             return None
         node = parsed(filter_) if filter_ is not None else exp.true()
@@ -254,10 +254,10 @@ class _Compiler:
 
     def pane(self) -> str:
         match self.view.window:
-            case Window(offset=offset) as window:
-                return f"({self.instant} - {_remainder(self.instant, offset, window.pane_size)})"
+            case Window() as window:
+                return window.pane_in_store(self.instant)
             case SessionWindow(gap=gap):
-                return f"({self.instant} - {_remainder(self.instant, 0, gap)})"
+                return f"({self.instant} - {remainder_sql(self.instant, 0, gap)})"
             case CountWindow():
                 return NUMBER
         return self.instant
@@ -273,11 +273,6 @@ class _Compiler:
         except MillstreamError as error:
             raise NotNativeError(error.message) from None
         return text.replace(_PANE, self.pane()) if _PANE in text else text
-
-
-def _remainder(instant: str, offset: int, size: int) -> str:
-    shifted = f"({instant} - {offset})" if offset else instant
-    return f"(({shifted} % {size} + {size}) % {size})"
 
 
 # -- translation -------------------------------------------------------------------------------

@@ -23,6 +23,17 @@ Column = Callable[[str], Any]
 """A column of a delta by its name, as an array."""
 
 
+def remainder_sql(instant: str, offset: int, size: int) -> str:
+    """How far an instant is past the last multiple of a size, in the SQL of both sides, whose `%` has the sign of the
+    instant.
+
+    >>> remainder_sql("t", 0, 10), remainder_sql("t", 3, 10)
+    ('((t % 10 + 10) % 10)', '(((t - 3) % 10 + 10) % 10)')
+    """
+    shifted = f"({instant} - {offset})" if offset else instant
+    return f"(({shifted} % {size} + {size}) % {size})"
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """Windows `[start, start + size)` for every start = offset + n * slide.
@@ -68,10 +79,6 @@ class Window:
     def complete_sql(self) -> str:
         return self.end_sql
 
-    def pane(self, instant: int) -> int:
-        """The start of the pane of an instant."""
-        return instant - (instant - self.offset) % self.pane_size
-
     def starts(self, pane: int) -> list[int]:
         """The starts of the windows that hold a pane, the newest first."""
         return list(range(self.newest_start(pane), pane - self.size, -self.slide))
@@ -84,8 +91,7 @@ class Window:
         """`starts(pane)[0]` in the store's SQL."""
         if self.is_tumbling:
             return pane
-        shifted = f"({pane} - {self.offset})"
-        return f"({pane} - (({shifted} % {self.slide}) + {self.slide}) % {self.slide})"
+        return f"({pane} - {remainder_sql(pane, self.offset, self.slide)})"
 
     def is_late_sql(self, pane: str, closed_before: str) -> str:
         """Whether every window of a pane ended at or before an instant, in the SQL of both sides."""
@@ -100,8 +106,7 @@ class Window:
 
     def pane_in_store(self, instant: str) -> str:
         """The same in the store's SQL."""
-        size = self.pane_size
-        return f"({instant} - ((({instant} - {self.offset}) % {size}) + {size}) % {size})"
+        return f"({instant} - {remainder_sql(instant, self.offset, self.pane_size)})"
 
     def ends_between(self, before: int, after: int) -> bool:
         """Whether a window ends after one instant and not after another.

@@ -30,14 +30,14 @@ def test_a_pane_is_held_by_exactly_the_windows_that_hold_its_instants(
 @settings(deadline=None)
 @given(size=sizes, slide=sizes, offset=st.integers(0, 30), pane=instants)
 def test_the_stores_arithmetic_agrees(size: int, slide: int, offset: int, pane: int) -> None:
-    window = Window("ts", size, slide, offset)
+    window, instant = Window("ts", size, slide, offset), pane
     pane -= (pane - offset) % window.pane_size
     newest = pane - (pane - offset) % slide
     (row,) = duckdb.sql(
         f"SELECT {window.newest_start_sql(f'({pane})')}, {window.is_late_sql(f'({pane})', str(newest + size))}, "
-        f"{window.is_late_sql(f'({pane})', str(newest + size - 1))}"
+        f"{window.is_late_sql(f'({pane})', str(newest + size - 1))}, {window.pane_in_store(f'({instant})')}"
     ).fetchall()
-    assert row == (newest, True, False)
+    assert row == (newest, True, False, pane)
 
 
 @pytest.mark.parametrize(
