@@ -8,12 +8,15 @@ has fired). What a firing publishes is the maintainers' business.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import duckdb
 
 from millstream.plan.nodes import AggregateView
 from millstream.sql.statements import EveryEpoch, EveryInterval, EveryRows, Rate
 from millstream.store.changelog import pane_of
 from millstream.store.moment import NAMED
+from millstream.store.sizes import in_order
 
 # What a firing says of its changes: pane, index, whether it is the last.
 PANE = pane_of("__kind"), "__fired", "__final"
@@ -54,6 +57,20 @@ def due_sql(view: AggregateView, past: str, early: str = "NULL", late: str = "NU
     if trigger.repeatedly is not None:
         return instant(trigger.repeatedly, f"least({early}, {late})" if early != "NULL" else "NULL")
     return f"IF({past}, {instant(trigger.late, late)}, {instant(trigger.early, early)})"
+
+
+def note_fired(state: str, fired: str, published: str, more: Sequence[str]) -> str:
+    """What notes in a state that windows have fired: the rows `f` of a relation, by `__rid`. `published` says whether
+    one has published anything; `more` is what else is set."""
+    updates = [
+        f"__fired = f.__fired + CAST({published} AS BIGINT)",
+        "__pending = 0",
+        "__due = NULL",
+        "__on_time = __on_time OR f.__kind = 'on_time'",
+        *more,
+    ]
+    source = in_order(fired, "__rid", "f")
+    return f"UPDATE {state} SET {', '.join(updates)} FROM {source} WHERE {state}.rowid = f.__rid"
 
 
 def next_due_at(connection: duckdb.DuckDBPyConnection, view: AggregateView, state: str, complete: str) -> int | None:

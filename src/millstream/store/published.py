@@ -20,10 +20,9 @@ from millstream.plan.windows import CountWindow, SessionWindow
 from millstream.sql import quote
 from millstream.store.aggregate import StateSQL
 from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, create_changelog, header, noted
-from millstream.store.firing import PANE
+from millstream.store.firing import PANE, note_fired
 from millstream.store.moment import NAMED
 from millstream.store.naming import internal, public
-from millstream.store.sizes import in_order
 from millstream.store.writing import Statements, are_few
 
 FIRED = "__fired_windows"
@@ -109,6 +108,11 @@ class Published:
             f"FROM ({fired}) f LEFT JOIN {self.shown} s USING (__sid){several})",
         )
 
+    def note_fired(self, reset: Sequence[str] = ()) -> str:
+        """What notes in the state that the windows of `FIRED` have fired; some accumulators begin anew."""
+        fired, more = f"{FIRED} WHERE __nth = 1", [f"{name} = NULL" for name in reset]
+        return note_fired(StateSQL(self.view).table, fired, "f.__published", more)
+
     def publish(self, statements: Statements, rows: int, then: Sequence[str]) -> None:
         """Publish what `FIRED` holds, which is about so many rows, and do `then` what the maintainer says."""
         gone = f"{self._values('__o')} FROM {FIRED} WHERE __published AND __old IS NOT NULL"
@@ -157,16 +161,16 @@ class Published:
 
     def close(self, statements: Statements, closed: str) -> None:
         """Keep the published rows of windows that are closed; `closed` is a query of their ids."""
-        of_closed = f"FROM {self.shown} WHERE __sid IN ({closed})"
+        of_closed = f"{self.shown} WHERE __sid IN ({closed})"
         own = ", ".join(["__end", "__at", *self.columns])
-        rows = statements.execute(f"SELECT count(*) {of_closed}")
+        rows = statements.count(of_closed)
         if rows and are_few(rows):
             statements.execute(
-                f"WITH closed AS (DELETE {of_closed} RETURNING {own}) INSERT INTO {self.rows} SELECT * FROM closed"
+                f"WITH closed AS (DELETE FROM {of_closed} RETURNING {own}) INSERT INTO {self.rows} SELECT * FROM closed"
             )
         elif rows:
-            statements.execute(f"INSERT INTO {self.rows} SELECT {own} {of_closed}")
-            statements.execute(f"DELETE {of_closed}")
+            statements.execute(f"INSERT INTO {self.rows} SELECT {own} FROM {of_closed}")
+            statements.execute(f"DELETE FROM {of_closed}")
 
     def forget(self, statements: Statements, state: str | None) -> None:
         """Drop what is older than the view retains, and say so in the changelog.
@@ -192,16 +196,3 @@ class Published:
             statements.execute(f"DELETE FROM {table} WHERE {condition}")
         if not view.windows_close and state is not None:
             statements.execute(f"DELETE FROM {state} WHERE {stale}")
-
-
-def note_fired(state: str, reset: Sequence[str]) -> str:
-    """What notes in a state that the windows of `FIRED` have fired; some accumulators begin anew."""
-    updates = [
-        "__fired = f.__fired + CAST(f.__published AS BIGINT)",
-        "__pending = 0",
-        "__due = NULL",
-        "__on_time = __on_time OR f.__kind = 'on_time'",
-        *(f"{name} = NULL" for name in reset),
-    ]
-    source = in_order(f"{FIRED} WHERE __nth = 1", "__rid", "f")
-    return f"UPDATE {state} SET {', '.join(updates)} FROM {source} WHERE {state}.rowid = f.__rid"

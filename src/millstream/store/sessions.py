@@ -19,7 +19,7 @@ from millstream.plan.windows import SessionWindow
 from millstream.store.aggregate import MERGED, StateSQL, clamped, create_state
 from millstream.store.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.moment import NAMED
-from millstream.store.published import NEW_ID, Published, note_fired
+from millstream.store.published import NEW_ID, Published
 from millstream.store.writing import Statements
 
 
@@ -132,7 +132,7 @@ class SessionAggregate:
         )
         if fired:
             reset = sql.accumulators if view.trigger.accumulation == "discarding" else []
-            self._published.publish(statements, fired, [note_fired(sql.table, reset)])
+            self._published.publish(statements, fired, [self._published.note_fired(reset)])
 
     def _close(self, statements: Statements) -> None:
         """Let go of sessions that no row can reach any more."""

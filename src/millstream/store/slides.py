@@ -20,7 +20,7 @@ from millstream.plan.windows import SlideWindow
 from millstream.store.aggregate import MERGED, StateSQL, clamped, create_state
 from millstream.store.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.moment import NAMED
-from millstream.store.published import NEW_ID, Published, note_fired
+from millstream.store.published import NEW_ID, Published
 from millstream.store.writing import Statements
 
 
@@ -127,7 +127,7 @@ class SlideAggregate:
             f"FROM ({values}) JOIN (SELECT __sid, __kind FROM __f) USING (__sid)",
         )
         if count:
-            self._published.publish(statements, count, [note_fired(sql.table, ())])
+            self._published.publish(statements, count, [self._published.note_fired()])
 
     def _close(self, statements: Statements) -> None:
         """Let go of windows that are closed, and of instants that no open window reaches back to."""

@@ -18,7 +18,7 @@ from millstream.plan.windows import Window
 from millstream.sql import quote
 from millstream.store.aggregate import MERGED, StateSQL, create_state
 from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, create_changelog, header, noted
-from millstream.store.firing import PANE, TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
+from millstream.store.firing import PANE, TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at, note_fired
 from millstream.store.moment import NAMED
 from millstream.store.naming import internal, public
 from millstream.store.sizes import in_order
@@ -159,20 +159,10 @@ class TriggeredAggregate:
     def _fired(self) -> str:
         """What notes in the state that windows have fired."""
         sql = StateSQL(self.view)
-        published = "f.__show" if self._discarding else "(f.__show OR f.__shown)"
-        updates = [
-            f"__fired = f.__fired + CAST({published} AS BIGINT)",
-            "__pending = 0",
-            "__due = NULL",
-            "__on_time = __on_time OR f.__kind = 'on_time'",
-        ]
         if self._discarding:
-            updates += [f"{name} = NULL" for name in sql.accumulators]
-        else:
-            updates.append("__shown = f.__show")
-            updates += [f"__p{index} = f.__n{index}" for index in range(len(self.view.outputs))]
-        source = in_order(_FIRED, "__rid", "f")
-        return f"UPDATE {sql.table} SET {', '.join(updates)} FROM {source} WHERE {sql.table}.rowid = f.__rid"
+            return note_fired(sql.table, _FIRED, "f.__show", [f"{name} = NULL" for name in sql.accumulators])
+        shown = [f"__p{index} = f.__n{index}" for index in range(len(self.view.outputs))]
+        return note_fired(sql.table, _FIRED, "(f.__show OR f.__shown)", ["__shown = f.__show", *shown])
 
     def _publish(self) -> list[str]:
         """What publishes that windows have fired."""
