@@ -14,51 +14,52 @@ from millstream.store.naming import added, public, removed
 
 
 def extended(table: str, sql: str) -> str:
-    """The statement that adds the rows of a query to a temporary table.
-
-    It is written anew: DuckDB 2.0.0 overlooks rows that a transaction inserts in bulk into a table which it has
-    itself created without any, as soon as a LIMIT or an EXISTS reads them.
-    """
-    return f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM {table} UNION ALL ({sql})"
-
-
-def _none(relation: str) -> str:
-    """No rows, in the columns that readers of a relation see."""
-    return f"SELECT * FROM {public(relation)} LIMIT 0"
+    """The rows of a temporary table and those of a query, to be written anew: DuckDB 2.0.0 overlooks rows that a
+    transaction inserts in bulk into a table which it has itself created without any, as soon as a LIMIT or an EXISTS
+    reads them."""
+    return f"SELECT * FROM {table} UNION ALL ({sql})"
 
 
 class Changes:
     """The changes of a relation in an epoch, noted as they happen."""
 
-    def __init__(self, execute: Callable[[str], int], relation: str) -> None:
-        self._execute = execute
-        self._relation = relation
+    def __init__(self, make: Callable[[str, str], int], relation: str) -> None:
+        self._make = make
+        """Makes a temporary table of a query, and says how many rows it has."""
+        self._removed, self._added = removed(relation), added(relation)
+        # In the columns that readers of the relation see.
+        self._none = f"SELECT * FROM {public(relation)} LIMIT 0"
         self._counts: dict[str, int] = {}
 
     def note(self, *, removed_sql: str | None = None, added_sql: str | None = None) -> None:
         """Add the rows of queries, whose columns are the relation's in order."""
-        for table, sql in ((removed(self._relation), removed_sql), (added(self._relation), added_sql)):
-            if sql is None:
-                continue
-            first = f"CREATE OR REPLACE TEMP TABLE {table} AS ({_none(self._relation)}) UNION ALL ({sql})"
-            self._counts[table] = self._execute(extended(table, sql) if table in self._counts else first)
+        for table, sql in ((self._removed, removed_sql), (self._added, added_sql)):
+            if sql is not None:
+                known = table if table in self._counts else f"({self._none})"
+                self._counts[table] = self._make(table, extended(known, sql))
 
     def put(self, *, removed_sql: str, added_sql: str) -> None:
         """All of them at once, in columns that may be more than the relation's."""
-        for table, sql in ((removed(self._relation), removed_sql), (added(self._relation), added_sql)):
-            self._counts[table] = self._execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {sql}")
+        self._counts = {
+            table: self._make(table, sql) for table, sql in ((self._removed, removed_sql), (self._added, added_sql))
+        }
 
     def finish(self) -> bool:
         """Nothing comes any more; whether anything has changed."""
-        for table in (removed(self._relation), added(self._relation)):
+        for table in (self._removed, self._added):
             if table not in self._counts:
-                self._counts[table] = self._execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {_none(self._relation)}")
+                self._counts[table] = self._make(table, self._none)
         return any(self._counts.values())
 
 
 def has_rows(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
     rows: list[tuple[int]] = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
     return rows[0][0] > 0
+
+
+def is_changed(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:
+    """Whether an epoch changes anything in a relation whose changes are known."""
+    return has_rows(connection, removed(relation)) or has_rows(connection, added(relation))
 
 
 def removing(table: str, names: Sequence[str], gone: str) -> str:

@@ -36,7 +36,7 @@ from millstream.store.completeness import (
     read_completeness,
 )
 from millstream.store.connection import open_database, store_error
-from millstream.store.deltas import has_rows
+from millstream.store.deltas import is_changed
 from millstream.store.letters import (
     create_letters,
     drop_letters,
@@ -46,7 +46,7 @@ from millstream.store.letters import (
 )
 from millstream.store.maintainers import maintainer
 from millstream.store.moment import Moment
-from millstream.store.naming import added, internal, public, removed
+from millstream.store.naming import internal, public
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.query import QueryMaintainer
 from millstream.store.swap import Swapping
@@ -298,7 +298,7 @@ class DuckDBStore:
                 moment = Moment(epoch, part.now, BEGINNING, stream.progress.watermark)
                 name = stream.stream.name
                 stale[name] = self._commit_stream(txn, stream, moment)
-                changed |= {n for n in (name, name + VERSIONS) if n in feeding and _is_changed(txn, n)}
+                changed |= {n for n in (name, name + VERSIONS) if n in feeding and is_changed(txn, n)}
             for view in part.views:
                 if self._commit_view(txn, view, epoch, part, view.view.name in feeding):
                     changed.add(view.view.name)
@@ -468,10 +468,6 @@ def _skip(txn: duckdb.DuckDBPyConnection, stream: str, files: Sequence[str]) -> 
     if files:
         numbered = [[stream, number, path] for number, path in enumerate(files)]
         txn.executemany("INSERT INTO ms.files VALUES (?, ?, ?)", numbered)
-
-
-def _is_changed(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:
-    return has_rows(connection, added(relation)) or has_rows(connection, removed(relation))
 
 
 def _one(result: duckdb.DuckDBPyConnection) -> tuple[Any, ...] | None:

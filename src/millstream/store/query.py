@@ -262,7 +262,8 @@ class QueryMaintainer:
             return False
         by_time = f"__t <= {NAMED.after} - {view.retain}" if view.time is not None else "NULL"
         old = f"FROM {self._rows} WHERE coalesce({by_time}, __at <= {NAMED.now} - {view.retain})"
-        loses = statements.execute(extended(removed(view.name), f"SELECT {', '.join(self.kept)} {old}")) > 0
+        gone = removed(view.name)
+        loses = statements.make(gone, extended(gone, f"SELECT {', '.join(self.kept)} {old}")) > 0
         if not view.hidden:
             head = header(NAMED, FORGET, "retract", LATE, final="true")
             statements.execute(noted(view.name, head, f"{self._own} {old}"))

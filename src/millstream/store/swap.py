@@ -30,7 +30,7 @@ from millstream.store.changelog import (
     write_out,
 )
 from millstream.store.completeness import forget_completeness
-from millstream.store.deltas import has_rows, removing
+from millstream.store.deltas import has_rows, is_changed, removing
 from millstream.store.letters import drop_letters_for
 from millstream.store.maintainers import maintainer_of
 from millstream.store.moment import Moment
@@ -58,7 +58,7 @@ class Swapping:
         self._move_letters()
         self._move_completeness()
         name = self.swap.new.view.name
-        return has_rows(self.connection, removed(name)) or has_rows(self.connection, added(name))
+        return is_changed(self.connection, name)
 
     @property
     def _old(self) -> Part:

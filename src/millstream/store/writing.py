@@ -86,7 +86,7 @@ class Statements:
         self.writing = writing
         self.name = name
         self.at = at
-        self.changes = Changes(self.execute, name) if feeds else None
+        self.changes = Changes(self.make, name) if feeds else None
         """What those that read the view have to know."""
 
     @contextmanager

@@ -6,7 +6,9 @@ import duckdb
 import pytest
 
 from millstream.store.deltas import Changes, has_rows
+from millstream.store.moment import Moment
 from millstream.store.naming import added, removed
+from millstream.store.writing import Writing
 
 
 @pytest.mark.parametrize("rows", [0, 1, 200_000])
@@ -14,7 +16,7 @@ def test_changes_are_found_in_the_transaction_that_makes_them(rows: int) -> None
     connection = duckdb.connect()
     connection.execute("CREATE TABLE v (a BIGINT)")
     connection.execute("BEGIN")
-    changes = Changes(lambda sql: connection.execute(sql).fetchall()[0][0], "v")
+    changes = Changes(Writing(connection).of("v", Moment(1, 0)).make, "v")
     changes.note(added_sql=f"SELECT range FROM range({rows})")
     changes.note(added_sql=f"SELECT range FROM range({rows})")
     assert changes.finish() == (rows > 0)
