@@ -162,7 +162,8 @@ class _Compiler:
             keys.append((f"__k{index}", self.translated(key.sql)))
         if view.window is not None:
             keys.append(("__pane", self.pane()))
-        outputs = [Output("__rows", "count(*)", "CAST(sum({x}) AS BIGINT)")]
+        # As an aggregate of the view would count them, so that it is done once.
+        outputs = [Output("__rows", self.translated("count(1)"), "sum({x})")]
         if isinstance(view.window, SessionWindow):
             outputs.append(Output("__first", f"min({self.instant})", "min({x})"))
             outputs.append(Output("__last", f"max({self.instant})", "max({x})"))
