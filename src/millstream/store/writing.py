@@ -18,6 +18,7 @@ from millstream.kernel.connection import ChangingRows
 from millstream.sql import quote
 from millstream.store.deltas import Changes
 from millstream.store.moment import Moment
+from millstream.store.sizes import Sizes
 
 MANY = 50_000
 
@@ -30,6 +31,7 @@ def are_few(rows: int) -> bool:
 class Writing:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection = connection
+        self.sizes = Sizes()
         self._handed: dict[str, ChangingRows] = {}
         self._known: dict[str, dict[Hashable, str]] = {}
         self._parsed: dict[str, dict[str, duckdb.Statement]] = {}
@@ -74,6 +76,7 @@ class Writing:
         for known in (self._known, self._parsed, self._reached):
             for name in names or tuple(known):
                 known.pop(name, None)
+        self.sizes.forget()
 
 
 class Statements:
@@ -123,14 +126,9 @@ class Statements:
             for step in steps:
                 self.execute(step)
 
-
-def in_order(rows: str, row_id: str, name: str) -> str:
-    """Rows that say what to update, in the order in which it is stored: in no order it takes DuckDB ten times as long.
-
-    >>> in_order("temp.moves", "__rid", "m")
-    '(SELECT * FROM temp.moves ORDER BY __rid) AS m'
-    """
-    return f"(SELECT * FROM {rows} ORDER BY {row_id}) AS {name}"
+    def writes_anew(self, table: str, rows: int) -> bool:
+        """Whether so many rows of a table, which are about to be changed, are deleted and inserted."""
+        return self.writing.sizes.writes_anew(self.writing.connection, table, rows)
 
 
 def chained(steps: Sequence[str], *given: str) -> str:
