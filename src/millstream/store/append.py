@@ -19,6 +19,8 @@ from millstream.store.moment import NAMED, Moment
 from millstream.store.naming import internal, public
 from millstream.store.writing import Statements
 
+_OUT = "__out"
+
 
 @dataclass(frozen=True, slots=True)
 class Append:
@@ -88,10 +90,14 @@ class Append:
             same = " AND ".join(f"r.{quote(n)} IS NOT DISTINCT FROM t.{quote(n)}" for n in view.top.partition)
             affected = f"{self._rows} r SEMI JOIN (SELECT * FROM {self._rows} {touched}) t ON {same or 'true'}"
             connection.execute(
-                f"DELETE FROM {self._rows} WHERE rowid IN (SELECT __rid FROM (SELECT __rid, "
+                f"CREATE OR REPLACE TEMP TABLE {_OUT} AS SELECT __rid, __epoch FROM (SELECT __rid, __epoch, "
                 f"{view.top.ranked()} AS __rank FROM (SELECT r.rowid AS __rid, r.* "
-                f"FROM {affected})) WHERE __rank > {view.top.count})"
+                f"FROM {affected})) WHERE __rank > {view.top.count}"
             )
+            # Those of the epoch itself apart from the others (`store/writing.py`).
+            for since in ("<", "="):
+                out = f"SELECT __rid FROM {_OUT} WHERE __epoch {since} {at.epoch}"
+                connection.execute(f"DELETE FROM {self._rows} WHERE rowid IN ({out})")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         return None

@@ -59,18 +59,19 @@ def due_sql(view: AggregateView, past: str, early: str = "NULL", late: str = "NU
     return f"IF({past}, {instant(trigger.late, late)}, {instant(trigger.early, early)})"
 
 
-def note_fired(state: str, fired: str, published: str, more: Sequence[str]) -> str:
-    """What notes in a state that windows have fired: the rows `f` of a relation, by `__rid`. `published` says whether
-    one has published anything; `more` is what else is set."""
+def note_fired(state: str, fired: str, same: str, published: str, more: Sequence[str]) -> str:
+    """What notes in a state that windows have fired: the rows `f` of a relation. `same` says which row `s` of the state
+    is theirs; not by its id, since the epoch itself may have written it (`store/writing.py`). `published` says
+    whether one has published anything; `more` is what else is set."""
     updates = [
         f"__fired = f.__fired + CAST({published} AS BIGINT)",
         "__pending = 0",
         "__due = NULL",
-        "__on_time = __on_time OR f.__kind = 'on_time'",
+        "__on_time = s.__on_time OR f.__kind = 'on_time'",
         *more,
     ]
     source = in_order(fired, "__rid", "f")
-    return f"UPDATE {state} SET {', '.join(updates)} FROM {source} WHERE {state}.rowid = f.__rid"
+    return f"UPDATE {state} AS s SET {', '.join(updates)} FROM {source} WHERE {same}"
 
 
 def next_due_at(connection: duckdb.DuckDBPyConnection, view: AggregateView, state: str, complete: str) -> int | None:

@@ -111,7 +111,7 @@ class Published:
     def note_fired(self, reset: Sequence[str] = ()) -> str:
         """What notes in the state that the windows of `FIRED` have fired; some accumulators begin anew."""
         fired, more = f"{FIRED} WHERE __nth = 1", [f"{name} = NULL" for name in reset]
-        return note_fired(StateSQL(self.view).table, fired, "f.__published", more)
+        return note_fired(StateSQL(self.view).table, fired, "s.__sid = f.__sid", "f.__published", more)
 
     def publish(self, statements: Statements, rows: int, then: Sequence[str]) -> None:
         """Publish what `FIRED` holds, which is about so many rows, and do `then` what the maintainer says."""

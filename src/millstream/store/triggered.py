@@ -138,11 +138,11 @@ class TriggeredAggregate:
         view, sql = self.view, StateSQL(self.view)
         outputs = ", ".join(f"{out} AS __n{index}" for index, out in enumerate(sql.outputs()))
         last = ", ".join(self._published)
-        window = "__ws, " if view.window is not None else ""
+        group = "".join(f"{name}, " for name in sql.group)
         ends = (sql.ends_at(), sql.closes_at()) if view.windows_close else ("NULL", "NULL")
         fired = statements.make(
             _FIRED,
-            f"SELECT __rid, {window}__fired, __kind, __shown, {last}, {outputs}, {sql.having()} AS __show, "
+            f"SELECT __rid, {group}__fired, __kind, __shown, {last}, {outputs}, {sql.having()} AS __show, "
             f"{sql.final()} AS __final FROM (SELECT *, rowid AS __rid, {kind_sql(view, *ends)} AS __kind "
             f"FROM {sql.table}) WHERE __kind IS NOT NULL",
         )
@@ -159,10 +159,12 @@ class TriggeredAggregate:
     def _fired(self) -> str:
         """What notes in the state that windows have fired."""
         sql = StateSQL(self.view)
+        pairs = [f"s.{name} {'=' if name == '__ws' else 'IS NOT DISTINCT FROM'} f.{name}" for name in sql.group]
+        same = " AND ".join(pairs) or "true"
         if self._discarding:
-            return note_fired(sql.table, _FIRED, "f.__show", [f"{name} = NULL" for name in sql.accumulators])
+            return note_fired(sql.table, _FIRED, same, "f.__show", [f"{name} = NULL" for name in sql.accumulators])
         shown = [f"__p{index} = f.__n{index}" for index in range(len(self.view.outputs))]
-        return note_fired(sql.table, _FIRED, "(f.__show OR f.__shown)", ["__shown = f.__show", *shown])
+        return note_fired(sql.table, _FIRED, same, "(f.__show OR f.__shown)", ["__shown = f.__show", *shown])
 
     def _publish(self) -> list[str]:
         """What publishes that windows have fired."""

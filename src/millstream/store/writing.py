@@ -4,6 +4,10 @@ Small epochs are the same statements again and again, and DuckDB takes as long t
 a delta as to merge it. So statements are parsed once, with the moment as their parameters, and each view has a
 relation of its own whose rows are the delta of the moment. What always holds: all of this can be had again. It
 may be forgotten at any time, and it is when a transaction fails, which takes new relations back, or a table goes.
+
+Of all that writes: a statement that updates or deletes rows which it finds by their ids must not find rows that the
+same transaction has written along with others. DuckDB 2.0 then changes other rows, and destroys some. It is right with
+rows found by keys, and with ids of the one kind or the other.
 """
 
 from __future__ import annotations

@@ -178,6 +178,30 @@ def test_many_groups_are_kept_as_few_are(emit: str, tmp_path: Path, monkeypatch:
     assert len(seen[0]) > len(groups)
 
 
+@pytest.mark.parametrize("many", [3, 1000])
+def test_groups_that_changed_fire_with_those_that_did_not(
+    many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some were written in the same transaction, which DuckDB must not be asked for in the same way as for others."""
+    monkeypatch.setattr("millstream.store.writing.MANY", many)
+    monkeypatch.setattr("millstream.store.sizes.MANY", many)
+    harness, chance = Harness(tmp_path, view("EMIT EVERY 3 SECONDS")), random.Random(3)
+    counted: dict[int, int] = {}
+    due: dict[int, int] = {}
+    shown: dict[int, int] = {}
+    for now in range(60):
+        rows = {auction: chance.randrange(1, 5) for auction in chance.sample(range(300), 60)}
+        harness.epoch(delta(*((auction, 0, count, auction) for auction, count in rows.items())), now=now)
+        for auction, count in rows.items():
+            counted[auction] = counted.get(auction, 0) + count
+            due.setdefault(auction, now + 3)
+        for auction in [auction for auction, at in due.items() if at <= now]:
+            shown[auction] = counted[auction]
+            del due[auction]
+        assert harness.rows() == sorted((0, auction, n, auction) for auction, n in shown.items())
+    harness.store.close()
+
+
 def test_everything_survives_a_restart(harness: Harness) -> None:
     harness.epoch(delta((1, 0, 2, 10)), watermark=3)
     harness.reopen()
