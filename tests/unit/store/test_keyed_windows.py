@@ -7,6 +7,7 @@ says, its changelog must replay to it, and the rows removed and added must be ex
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -223,7 +224,9 @@ class Run:
         held = Counter(self.rows("main.v"))
         table = self.model.take(self.view, events, before)
         statements = self.writing.of("v", Moment(self.epoch, self.epoch, before, self.watermark), feeds=True)
+        self.connection.execute("BEGIN")
         self.keeper.merge(statements, table)
+        self.connection.execute("COMMIT")
         assert statements.changes is not None
         changed = statements.changes.finish()
         gone, come = Counter(self.rows(removed("v"))), Counter(self.rows(added("v")))
@@ -329,6 +332,21 @@ def test_counts(keyed: bool, steps: Any, rows: int, slide: int) -> None:
     run = drive(view, Counts(rows, slide), steps)
     groups = {event.key for event in run.model.arrived}  # type: ignore[union-attr]
     assert run.state_rows() <= rows * len(groups), "a key keeps less than a window, and its last row"
+
+
+@pytest.mark.parametrize("emit", ["", "EMIT ON WATERMARK", "EMIT ON WATERMARK RETRACTING"])
+@pytest.mark.parametrize("kind", ["SESSION", "SLIDE"])
+def test_many_windows(kind: str, emit: str) -> None:
+    """In every epoch many windows fire, of which some were written by it and others were there."""
+    view = plan(f"{kind}(s PARTITION BY k, ts, INTERVAL {GAP} MICROSECONDS)", emit)
+    chance = random.Random(kind)
+    steps = [
+        ([(f"key {chance.randrange(250)}", chance.randrange(now - 10, now + 10)) for _ in range(120)], now - 8)
+        for now in range(0, 72, 6)
+    ]
+    run = drive(view, Sessions(view.lateness) if kind == "SESSION" else Slides(view.lateness), steps)
+    run.step([], 1_000)
+    run.check(live=view.trigger.is_live)
 
 
 def test_every_aggregate_can_be_combined_over_a_frame() -> None:
