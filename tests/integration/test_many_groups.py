@@ -50,6 +50,10 @@ VIEWS = {
         "SELECT n, count(*) AS groups FROM some GROUP BY n",
         "SELECT n, count(*) AS groups FROM (SELECT count(*) AS n FROM rows GROUP BY k HAVING n > 3) GROUP BY n",
     ),
+    "leaders": (
+        "SELECT k, n, s, l FROM live ORDER BY n DESC, k LIMIT 10",
+        f"SELECT {GROUPED}, {{set}} FROM rows GROUP BY k ORDER BY n DESC, k LIMIT 10",
+    ),
     "windows": (
         f"SELECT unix_seconds(window_start) AS w, {GROUPED}, collect_set(v) AS l "
         f"FROM TUMBLE(e, ts, INTERVAL 10 SECONDS) GROUP BY window_start, window_end, k "
@@ -60,6 +64,12 @@ VIEWS = {
         f"SELECT unix_seconds(window_start) AS w, {GROUPED}, collect_list(v) AS l FROM SESSION(e PARTITION BY k, ts, "
         f"INTERVAL 5 SECONDS) GROUP BY window_start, window_end, k EMIT ON EPOCH {LATENESS}",
         f"SELECT epoch_us(min(ts)) // 1000000 AS w, {GROUPED}, {{list}} FROM {IN_SESSIONS} GROUP BY k, session",
+    ),
+    "fours": (
+        f"SELECT {GROUPED}, collect_list(v) AS l FROM COUNT_WINDOW(e PARTITION BY k, 4) "
+        "GROUP BY window_start, window_end, k",
+        f"SELECT {GROUPED}, {{list}} FROM (SELECT *, (row_number() OVER (PARTITION BY k ORDER BY epoch, ts, id) - 1) "
+        f"// 4 AS w FROM rows) GROUP BY k, w HAVING count(*) = 4",
     ),
     "first": (
         f"SELECT k, v, s FROM (SELECT *, {RANK} AS r FROM e) WHERE r <= 3",
@@ -99,10 +109,10 @@ def test_every_epoch(seed: int, connect: Connect) -> None:
     )
     for name, (sql, _) in VIEWS.items():
         db.sql(f"CREATE MATERIALIZED VIEW {name} AS {sql}")
-    rows = SCHEMA.empty_table()
+    rows = SCHEMA.append(pa.field("epoch", pa.int64())).empty_table()
     for epoch in range(15):
         new = made(chance, rows.num_rows, datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=3 * epoch))
-        rows = pa.concat_tables([rows, new])
+        rows = pa.concat_tables([rows, new.append_column("epoch", pa.array([epoch] * new.num_rows, pa.int64()))])
         db.insert("e", new)
         db.drain()
         truth.register("rows", rows)

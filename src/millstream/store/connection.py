@@ -44,6 +44,8 @@ def open_database(path: Path, memory: str) -> duckdb.DuckDBPyConnection:
     connection.execute("SET checkpoint_threshold = '256MB'")
     # Trying this one triples the time of writing text, for files of half the size.
     connection.execute("SET disabled_compression_methods = 'dict_fsst'")
+    # For the connection that writes, not for readers (`store/writing.py`).
+    connection.execute("SET SESSION late_materialization_max_rows = 0")
     give_meaning(connection)
     _create_functions(connection)
     lock_down(connection)

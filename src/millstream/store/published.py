@@ -125,7 +125,7 @@ class Published:
         else:
             steps = [*self._removed(gone), *self._noted("insert" if self._retracting else "upsert", come)]
             steps += [
-                f"DELETE FROM {self.shown} WHERE rowid IN (SELECT __old FROM {FIRED} WHERE __published)",
+                f"DELETE FROM {self.shown} WHERE __sid IN (SELECT __sid FROM {FIRED} WHERE __published)",
                 f"INSERT INTO {self.shown} (__sid, __end, __at, {', '.join(self.columns)}) "
                 f"SELECT __sid, __end, {NAMED.now}, {come}",
             ]

@@ -52,8 +52,6 @@ class SessionAggregate:
         if delta is not None and delta.num_rows:
             with statements.handed(delta) as relation:
                 statements.make(MERGED, f"WITH __d AS MATERIALIZED ({self._segments(relation)}) {self._sessions()}")
-            # By itself: DuckDB 2.0 does not survive this update in one statement with the others.
-            statements.execute(self._published.follow(f"SELECT unnest(__sids) AS __old, __sid FROM {MERGED}"))
             statements.run(self._kept(), delta.num_rows)
         self._fire(statements)
         self._close(statements)
@@ -64,6 +62,7 @@ class SessionAggregate:
         table = StateSQL(self.view).table
         return [
             f"DELETE FROM {table} WHERE rowid IN (SELECT unnest(__rids) FROM {MERGED})",
+            self._published.follow(f"SELECT unnest(__sids) AS __old, __sid FROM {MERGED}"),
             f"INSERT INTO {table} BY NAME SELECT * EXCLUDE (__sids, __rids) FROM {MERGED}",
         ]
 

@@ -5,9 +5,11 @@ a delta as to merge it. So statements are parsed once, with the moment as their 
 relation of its own whose rows are the delta of the moment. What always holds: all of this can be had again. It
 may be forgotten at any time, and it is when a transaction fails, which takes new relations back, or a table goes.
 
-Of all that writes: a statement that updates or deletes rows which it finds by their ids must not find rows that the
-same transaction has written along with others. DuckDB 2.0 then changes other rows, and destroys some. It is right with
-rows found by keys, and with ids of the one kind or the other.
+Of all that writes: DuckDB 2.0 fails where it looks for rows by their ids in a table to which the same transaction has
+already added some. It pushes the ids into the scan as a filter, and then misses rows, changes others and destroys
+some. So rows are found by their ids only before a transaction adds any to the table, and by keys afterwards; an update
+with RETURNING adds too, if the table has nested columns. The optimizer itself looks for rows by their ids where a
+query has a LIMIT (late materialization), so the connection that writes does without that.
 """
 
 from __future__ import annotations
