@@ -3,6 +3,8 @@
 The state of a view has a row per group (and window): keys, `__ws` (window start in microseconds),
 accumulators `__a0`…, `__fired` (how many panes were published). There is no index: groups are
 found by a hash join, which for the many rows of an epoch is faster and costs nothing to maintain.
+Those that change are taken out and put back: few in one statement, which finds them and removes them
+in one go; many step by step, which DuckDB spreads over its threads.
 
 This module owns the state table and live views (`EMIT ON EPOCH`, accumulating or retracting),
 whose relation is computed from the state itself. `triggered.py` owns the others.
@@ -23,11 +25,14 @@ from millstream.sql import quote
 from millstream.store.changelog import ADD, EARLY, FORGET, LATE, REMOVE, create_changelog, header, noted
 from millstream.store.moment import NAMED, Moment
 from millstream.store.naming import internal, public
-from millstream.store.sizes import in_order
 from millstream.store.writing import Statements, are_few, chained
 
 DELTA = "__delta"
 """The name under which the delta of an epoch is registered."""
+MERGED = "__m"
+"""The groups that an epoch touches as they are after it, while it is merged."""
+TAKEN = "__taken"
+"""The same as they were before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,16 +117,29 @@ class StateSQL:
         values = {name: delta.column(name) for name in self.keys}
         return frozenset(n for n, column in values.items() if pa.types.is_nested(column.type) or column.null_count)
 
-    def joined(self, nullable: frozenset[str]) -> str:
-        """How a loaded row `d` finds its row `s` of the state."""
+    def joined(self, nullable: frozenset[str], state: str) -> str:
+        """The loaded rows `d`, each with the row `s` of its group, if there is one."""
+        return f"d LEFT JOIN {state} s ON {self._same(nullable)}"
+
+    def taking(self, loaded: str, nullable: frozenset[str]) -> tuple[str, str]:
+        """What begins a statement that merges few rows: the loaded ones are `d`, and what was kept of their groups is
+        moved from the state to `TAKEN`."""
+        taken = f"DELETE FROM {self.table} s USING d WHERE {self._same(nullable)} RETURNING s.*"
+        return f"d AS MATERIALIZED ({loaded})", f"{TAKEN} AS ({taken})"
+
+    def remove(self) -> str:
+        """What takes the groups of `MERGED` out of the state, if there they have their row ids `__rid`."""
+        return f"DELETE FROM {self.table} WHERE rowid IN (SELECT __rid FROM {MERGED})"
+
+    def _same(self, nullable: frozenset[str]) -> str:
+        """Whether the rows `d` and `s` are of one group."""
         same = {name: "IS NOT DISTINCT FROM" if name in nullable else "=" for name in self.group}
-        conditions = [f"s.{name} {equals} d.{name}" for name, equals in same.items()]
-        return f"d LEFT JOIN {self.table} s ON {' AND '.join(conditions) or 'true'}"
+        return " AND ".join(f"s.{name} {equals} d.{name}" for name, equals in same.items()) or "true"
 
     def merged(self) -> list[str]:
         """Each accumulator after the merge."""
         return [
-            f"CASE WHEN s.rowid IS NULL THEN d.{kept.column} ELSE "
+            f"CASE WHEN s.__fired IS NULL THEN d.{kept.column} ELSE "
             f"{kept.merged(f's.{kept.column}', f'd.{kept.column}')} END AS {kept.column}"
             for kept in self.view.kept
         ]
@@ -175,10 +193,6 @@ def create_state(connection: duckdb.DuckDBPyConnection, view: AggregateView, del
     connection.unregister(DELTA)
 
 
-MERGED = "__m"
-"""The groups that an epoch touches as they are after it, while it is merged."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Merge:
     """The SQL that merges a delta into the state of a live view."""
@@ -189,37 +203,39 @@ class _Merge:
     nullable: frozenset[str]
     feeds: bool
     repeats: bool
-    anew: bool
-    """Whether groups are written anew rather than changed in place."""
 
     def at_once(self) -> str:
         """One statement for all of it; others cannot learn from it what has changed."""
         if self.view.is_global and not self._needs_old:
             return self._replaced()
-        return chained(self.steps(), f"{MERGED} AS MATERIALIZED ({self.merged()})")
+        sql = StateSQL(self.view)
+        merged = f"{MERGED} AS MATERIALIZED ({self._merged(TAKEN)})"
+        return chained([*self._published(), self._put()], *sql.taking(self._loaded, self.nullable), merged)
 
     def merged(self) -> str:
-        """The query of `MERGED`."""
-        sql = StateSQL(self.view)
-        columns = [
-            *(f"d.{name}" for name in sql.group),
-            "s.rowid AS __rid",
-            "coalesce(s.__fired, 0) AS __fired",
-            *sql.merged(),
-        ]
-        results = ""
-        if self._needs_old:
-            columns += [f"s.{name} AS old{name}" for name in sql.accumulators]
-            outputs = {f"__n{index}": out for index, out in enumerate(sql.outputs())}
-            outputs |= {f"__o{index}": out for index, out in enumerate(sql.outputs("old"))}
-            outputs |= {"__show": sql.having(), "__shown": f"__rid IS NOT NULL AND {sql.having('old')}"}
-            results = "".join(f", {out} AS {name}" for name, out in outputs.items())
-        loaded, joined = sql.loaded(self.relation, self.repeats), sql.joined(self.nullable)
-        return f"SELECT *{results} FROM (WITH d AS ({loaded}) SELECT {', '.join(columns)} FROM {joined})"
+        """The query of `MERGED`, as a table for the steps."""
+        return f"WITH d AS ({self._loaded}) {self._merged(StateSQL(self.view).table, 's.rowid AS __rid')}"
 
     def steps(self) -> list[str]:
-        """What is then done with `MERGED`."""
-        return [*([] if self.view.hidden else self._published()), *self._kept()]
+        """What is then done with it."""
+        return [*self._published(), StateSQL(self.view).remove(), self._put()]
+
+    @property
+    def _loaded(self) -> str:
+        return StateSQL(self.view).loaded(self.relation, self.repeats)
+
+    def _merged(self, state: str, *more: str) -> str:
+        """The groups of `d` after the epoch; `state` has them before it."""
+        sql = StateSQL(self.view)
+        columns = [*(f"d.{name}" for name in sql.group), "coalesce(s.__fired, 0) AS __fired", *sql.merged(), *more]
+        results = ""
+        if self._needs_old:
+            columns += ["s.__fired IS NOT NULL AS __was", *(f"s.{name} AS old{name}" for name in sql.accumulators)]
+            outputs = {f"__n{index}": out for index, out in enumerate(sql.outputs())}
+            outputs |= {f"__o{index}": out for index, out in enumerate(sql.outputs("old"))}
+            outputs |= {"__show": sql.having(), "__shown": f"__was AND {sql.having('old')}"}
+            results = "".join(f", {out} AS {name}" for name, out in outputs.items())
+        return f"SELECT *{results} FROM (SELECT {', '.join(columns)} FROM {sql.joined(self.nullable, state)})"
 
     def removed(self) -> str:
         """The rows of the view that change or go, if it feeds others."""
@@ -259,8 +275,10 @@ class _Merge:
         return f"__show AND {self._changed}" if self._needs_old else "true"
 
     def _published(self) -> list[str]:
-        """What notes the changes in the changelog."""
+        """What notes the changes in the changelog, if there is one."""
         view, sql = self.view, StateSQL(self.view)
+        if view.hidden:
+            return []
         pane = f"IF({sql.ends_at()} <= {NAMED.before}, {LATE}, {EARLY})" if view.windows_close else EARLY
         tail = pane, "__fired", sql.final()
         head = header(NAMED, ADD, add_op(view), *tail)
@@ -273,20 +291,12 @@ class _Merge:
         head = header(NAMED, REMOVE, op, *tail)
         return [noted(view.name, head, f"{self._old} FROM {MERGED} WHERE {condition} AND {self._changed}"), add]
 
-    def _kept(self) -> list[str]:
-        """What puts the groups of `MERGED` in the place of what was kept of them, as new rows or as the same."""
-        view, sql = self.view, StateSQL(self.view)
-        kept = {name: f"{MERGED}.{name}" for name in sql.accumulators}
-        kept |= {"__fired": f"{MERGED}.__fired + CAST({self._changed} AS BIGINT)", "__at": NAMED.now}
-        values = ", ".join([*sql.group, *(f"{value} AS {name}" for name, value in kept.items())])
-        insert = f"INSERT INTO {sql.table} BY NAME SELECT {values} FROM {MERGED}"
-        if self.anew:
-            return [f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM {MERGED})", insert]
-        assign = ", ".join(f"{name} = {value}" for name, value in kept.items())
-        source = in_order(MERGED, "__rid", MERGED)
-        update = f"UPDATE {sql.table} SET {assign} FROM {source} WHERE {sql.table}.rowid = {MERGED}.__rid"
-        # A group over all rows is there from the beginning.
-        return [update] if view.is_global else [update, f"{insert} WHERE __rid IS NULL"]
+    def _put(self) -> str:
+        """What puts the groups of `MERGED` into the state."""
+        sql = StateSQL(self.view)
+        fired = f"__fired + CAST({self._changed} AS BIGINT) AS __fired"
+        values = ", ".join([*sql.group, *sql.accumulators, fired, f"{NAMED.now} AS __at"])
+        return f"INSERT INTO {sql.table} BY NAME SELECT {values} FROM {MERGED}"
 
     def _replaced(self) -> str:
         """All of it for a group over all rows whose every change is published: no row has to be found."""
@@ -331,12 +341,11 @@ class LiveAggregate:
 
     def merge(self, statements: Statements, delta: pa.Table | None, *, repeats: bool = False) -> None:
         if delta is not None and delta.num_rows:
-            sql, rows, feeds = StateSQL(self.view), delta.num_rows, statements.changes is not None
-            anew, nullable = statements.writes_anew(sql.table, rows), sql.nullable(delta)
+            rows, feeds, nullable = delta.num_rows, statements.changes is not None, StateSQL(self.view).nullable(delta)
             with statements.handed(delta) as relation:
-                merge = _Merge(self.view, relation, nullable, feeds, repeats, anew)
+                merge = _Merge(self.view, relation, nullable, feeds, repeats)
                 if not feeds and are_few(rows):
-                    statements.execute(statements.known((nullable, repeats, anew), merge.at_once))
+                    statements.execute(statements.known((nullable, repeats), merge.at_once))
                 else:
                     self._merge(statements, merge, rows)
         self._forget(statements)

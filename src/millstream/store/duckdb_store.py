@@ -343,7 +343,7 @@ class DuckDBStore:
             )
         if part.dead_rows is not None:
             keep_dead(txn, stream, None, at, part.dead_rows)
-        return Table(stream).merge(txn, part.table_rows, at, self._writing.sizes) if stream.primary_key else 0
+        return Table(stream).merge(txn, part.table_rows, at) if stream.primary_key else 0
 
     def _commit_view(
         self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart, feeds: bool

@@ -16,7 +16,7 @@ from millstream.plan.nodes import AggregateView
 from millstream.sql.statements import EveryEpoch, EveryInterval, EveryRows, Rate
 from millstream.store.changelog import pane_of
 from millstream.store.moment import NAMED
-from millstream.store.sizes import in_order
+from millstream.store.writing import in_order
 
 # What a firing says of its changes: pane, index, whether it is the last.
 PANE = pane_of("__kind"), "__fired", "__final"

@@ -25,7 +25,6 @@ from millstream.plan.tables import FOREVER
 from millstream.sql import quote
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, listed, matched, public, removed
-from millstream.store.sizes import Sizes, in_order
 from millstream.store.versions import Versions
 
 _CHANGES = "__changes"
@@ -74,7 +73,7 @@ class Table:
         if (versions := self._versions) is not None:
             versions.create(connection, own)
 
-    def merge(self, connection: duckdb.DuckDBPyConnection, rows: pa.Table | None, at: Moment, sizes: Sizes) -> int:
+    def merge(self, connection: duckdb.DuckDBPyConnection, rows: pa.Table | None, at: Moment) -> int:
         """Apply the changes of an epoch; how many of them were stale and changed nothing.
 
         `rows` has the stored columns, `__delete`, `__rows` (the changes of the epoch that this one won
@@ -83,10 +82,7 @@ class Table:
         stale = 0
         if rows is not None and rows.num_rows:
             connection.register(_CHANGES, rows)
-            if self.stream.has_event_versions:
-                stale = self._place(connection, at)
-            else:
-                stale = self._apply(connection, at, sizes.writes_anew(connection, self._table, rows.num_rows))
+            stale = self._place(connection, at) if self.stream.has_event_versions else self._apply(connection, at)
             connection.unregister(_CHANGES)
         else:
             self._nothing(connection)
@@ -95,30 +91,20 @@ class Table:
 
     # -- changes in the order of arrival -------------------------------------------------------
 
-    def _apply(self, connection: duckdb.DuckDBPyConnection, at: Moment, anew: bool) -> int:
+    def _apply(self, connection: duckdb.DuckDBPyConnection, at: Moment) -> int:
         name, columns, table = self.stream.name, self._columns, self._table
         self._find_applied(connection)
-        applied = f"FROM {_APPLIED} a"
-        differs = "(a.__row IS NULL OR a.__differs)"
+        gone = "a.__delete OR a.__differs"
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE {removed(name)} AS SELECT {listed(columns, 't')} FROM {table} t "
-            f"JOIN {_APPLIED} a ON t.rowid = a.__row WHERE a.__delete OR a.__differs"
+            f"JOIN {_APPLIED} a ON t.rowid = a.__row WHERE {gone}"
         )
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE {added(name)} AS "
-            f"SELECT {listed(columns, 'a')} {applied} WHERE NOT a.__delete AND {differs}"
+            f"SELECT {listed(columns, 'a')} FROM {_APPLIED} a WHERE NOT a.__delete AND (a.__row IS NULL OR a.__differs)"
         )
-        gone, come = "a.__delete", "a.__row IS NULL AND NOT a.__delete"
-        if anew:
-            gone, come = "a.__delete OR a.__differs", f"NOT a.__delete AND {differs}"
-        connection.execute(f"DELETE FROM {table} WHERE rowid IN (SELECT a.__row {applied} WHERE {gone})")
-        if not anew:
-            assign = ", ".join(f"{quote(column)} = a.{quote(column)}" for column in columns)
-            connection.execute(
-                f"UPDATE {table} AS t SET {assign} FROM {in_order(_APPLIED, '__row', 'a')} "
-                f"WHERE t.rowid = a.__row AND NOT a.__delete AND a.__differs"
-            )
-        connection.execute(f"INSERT INTO {table} SELECT {listed(columns, 'a')} {applied} WHERE {come}")
+        connection.execute(f"DELETE FROM {table} WHERE rowid IN (SELECT a.__row FROM {_APPLIED} a WHERE {gone})")
+        connection.execute(f"INSERT INTO {table} SELECT * FROM {added(name)}")
         if self._remembers:
             self._remember(connection, f"SELECT * FROM {_APPLIED}", "CAST(NULL AS BIGINT)", at)
         if (versions := self._versions) is not None:

@@ -24,8 +24,7 @@ from millstream.store.aggregate import DELTA
 from millstream.store.changelog import ADD, REMOVE, create_changelog, header, noted
 from millstream.store.moment import NAMED
 from millstream.store.naming import internal, listed, public
-from millstream.store.sizes import in_order
-from millstream.store.writing import Statements
+from millstream.store.writing import Statements, in_order
 
 # What a merge does, a row each: `__rid` of a kept row or `__n` of a new one, and its rank `__now`.
 _MOVES = "temp.__moves"

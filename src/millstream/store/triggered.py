@@ -16,12 +16,11 @@ import pyarrow as pa
 from millstream.plan.nodes import AggregateView
 from millstream.plan.windows import Window
 from millstream.sql import quote
-from millstream.store.aggregate import MERGED, StateSQL, create_state
+from millstream.store.aggregate import MERGED, TAKEN, StateSQL, create_state
 from millstream.store.changelog import ADD, FORGET, LATE, REMOVE, create_changelog, header, noted
 from millstream.store.firing import PANE, TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at, note_fired
 from millstream.store.moment import NAMED
 from millstream.store.naming import internal, public
-from millstream.store.sizes import in_order
 from millstream.store.writing import Statements, are_few, chained
 
 _FIRED = "__f"
@@ -90,7 +89,6 @@ class TriggeredAggregate:
 
     def _merge(self, statements: Statements, delta: pa.Table, relation: str, repeats: bool) -> None:
         sql, rows = StateSQL(self.view), delta.num_rows
-        anew = statements.writes_anew(sql.table, rows)
         past = f"d.{sql.ends_at()} <= {NAMED.before}" if self.view.windows_close else "false"
         values = {
             "__pending": "coalesce(s.__pending, 0) + d.__rows",
@@ -100,24 +98,18 @@ class TriggeredAggregate:
             "__shown": "coalesce(s.__shown, false)",
             **{name: f"s.{name}" for name in self._published},
         }
-        columns = [*(f"d.{name}" for name in sql.group), "s.rowid AS __rid", *sql.merged()]
-        columns += [f"{value} AS {name}" for name, value in values.items()]
-        loaded, joined = sql.loaded(relation, repeats), sql.joined(sql.nullable(delta))
-        merged = f"WITH d AS ({loaded}) SELECT {', '.join(columns)} FROM {joined}"
-        insert = f"INSERT INTO {sql.table} BY NAME SELECT * EXCLUDE (__rid), {NAMED.now} AS __at FROM {MERGED}"
-        if anew:
-            steps = [f"DELETE FROM {sql.table} WHERE rowid IN (SELECT __rid FROM {MERGED})", insert]
-        else:
-            changed = [*sql.accumulators, "__pending", "__due"]
-            assign = ", ".join([*(f"{name} = {MERGED}.{name}" for name in changed), f"__at = {NAMED.now}"])
-            source = in_order(MERGED, "__rid", MERGED)
-            update = f"UPDATE {sql.table} SET {assign} FROM {source} WHERE {sql.table}.rowid = {MERGED}.__rid"
-            steps = [update, f"{insert} WHERE __rid IS NULL"]
+        groups = (f"d.{name}" for name in sql.group)
+        columns = ", ".join([*groups, *sql.merged(), *(f"{value} AS {name}" for name, value in values.items())])
+        kept = ", ".join([*sql.group, *sql.accumulators, *values, f"{NAMED.now} AS __at"])
+        put = f"INSERT INTO {sql.table} BY NAME SELECT {kept} FROM {MERGED}"
+        loaded, nullable = sql.loaded(relation, repeats), sql.nullable(delta)
         if are_few(rows):
-            statements.execute(chained(steps, f"{MERGED} AS MATERIALIZED ({merged})"))
+            merged = f"{MERGED} AS MATERIALIZED (SELECT {columns} FROM {sql.joined(nullable, TAKEN)})"
+            statements.execute(chained([put], *sql.taking(loaded, nullable), merged))
         else:
-            statements.make(MERGED, merged)
-            statements.run(steps, rows)
+            found = sql.joined(nullable, sql.table)
+            statements.make(MERGED, f"WITH d AS ({loaded}) SELECT {columns}, s.rowid AS __rid FROM {found}")
+            statements.run([sql.remove(), put], rows)
 
     def _may_fire(self, reached: int | None, after: int) -> bool:
         """Whether something can fire at all: where only the watermark decides, it must have passed the end of a window

@@ -136,7 +136,6 @@ EMITS = ["", "EMIT ON EPOCH RETRACTING", "EMIT EVERY 2 ROWS", "EMIT EVERY 1 ROW 
 @pytest.mark.parametrize("many", [2, 1000])
 def test_a_group_may_come_in_pieces(emit: str, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("millstream.store.writing.MANY", many)
-    monkeypatch.setattr("millstream.store.sizes.MANY", many)
     pieces = delta((1, 0, 2, 10), (None, 0, 1, 3)), delta((2, 0, 1, 1), (1, 0, 3, 7), (None, 0, 1, 4))
     whole = delta((1, 0, 5, 10), (None, 0, 2, 4), (2, 0, 1, 1))
     seen = []
@@ -153,14 +152,11 @@ def test_a_group_may_come_in_pieces(emit: str, many: int, tmp_path: Path, monkey
 
 @pytest.mark.parametrize("emit", ["", "EMIT ON EPOCH RETRACTING"])
 def test_many_groups_are_kept_as_few_are(emit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many groups an epoch, or the state, must have to be written anew rather than changed in place."""
+    """However many groups an epoch must have to be merged step by step."""
     groups = [(auction, start) for auction in range(4) for start in (0, 10, 20)]
     seen = []
-    for number, (many, some, large) in enumerate([(1, 1, 1), (3, 1000, 1), (1000, 1000, 1), (1000, 2, 4)]):
+    for number, many in enumerate([1, 3, 1000]):
         monkeypatch.setattr("millstream.store.writing.MANY", many)
-        monkeypatch.setattr("millstream.store.sizes.MANY", many)
-        monkeypatch.setattr("millstream.store.sizes.SOME", some)
-        monkeypatch.setattr("millstream.store.sizes.LARGE", large)
         (tmp_path / f"{number}").mkdir()
         harness, chance = Harness(tmp_path / f"{number}", view(emit)), random.Random(5)
         expected: dict[tuple[int, int], tuple[int, int]] = {}
@@ -174,7 +170,7 @@ def test_many_groups_are_kept_as_few_are(emit: str, tmp_path: Path, monkeypatch:
         assert harness.rows() == sorted((*key, *values) for key, values in expected.items())
         seen.append(sorted(map(str, harness.store.changes("v", -1).to_pylist())))
         harness.store.close()
-    assert seen[0] == seen[1] == seen[2] == seen[3]
+    assert seen[0] == seen[1] == seen[2]
     assert len(seen[0]) > len(groups)
 
 
@@ -184,7 +180,6 @@ def test_groups_that_changed_fire_with_those_that_did_not(
 ) -> None:
     """Some were written in the same transaction, which DuckDB must not be asked for in the same way as for others."""
     monkeypatch.setattr("millstream.store.writing.MANY", many)
-    monkeypatch.setattr("millstream.store.sizes.MANY", many)
     harness, chance = Harness(tmp_path, view("EMIT EVERY 3 SECONDS")), random.Random(3)
     counted: dict[int, int] = {}
     due: dict[int, int] = {}

@@ -22,7 +22,6 @@ from millstream.sql.statements import Watermark
 from millstream.store.moment import Moment
 from millstream.store.naming import added, internal, removed
 from millstream.store.protocol import BEGINNING
-from millstream.store.sizes import Sizes
 from millstream.store.table import Table
 
 from ...table_model import FOREVER, Change, Mode, TableModel
@@ -89,18 +88,6 @@ def delivered(changes: Sequence[Change], mode: Mode, sequence: bool) -> pa.Table
     return pa.Table.from_pylist(rows, schema=schema)
 
 
-class InTurn(Sizes):
-    """Rows are changed in place and written anew in turn."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._anew = False
-
-    def writes_anew(self, connection: duckdb.DuckDBPyConnection, table: str, changed: int) -> bool:
-        self._anew = not self._anew
-        return self._anew
-
-
 class Stored:
     """A table in a file of its own, and every epoch checked for the difference that it says it made."""
 
@@ -109,7 +96,6 @@ class Stored:
         self.stream = declared
         self.mode: Mode = mode
         self.sequence = declared.rules.sequence is not None
-        self.sizes = InTurn()
         self.watermark = BEGINNING
         self.connection = duckdb.connect(str(path))
         self.connection.execute("SET TimeZone = 'UTC'")
@@ -127,7 +113,7 @@ class Stored:
         self.connection.execute("BEGIN")
         at = Moment(1, now, BEGINNING, self.watermark if self.mode == "event" else BEGINNING)
         table = delivered(changes, self.mode, self.sequence) if changes else None
-        stale = Table(self.stream).merge(self.connection, table, at, self.sizes)
+        stale = Table(self.stream).merge(self.connection, table, at)
         self._check_difference("t", STORED, rows, self.rows())
         if self.mode != "plain":
             after = self.versions()
@@ -349,10 +335,9 @@ def test_wide_types_are_compared_by_value() -> None:
         row = {"id": 1, "l": [value], "m": [("k", value)], "s": {"x": float("nan")}, "__delete": False, "__rows": 1}
         extra = [pa.field("__delete", pa.bool_()), pa.field("__rows", pa.int64())]
         rows = pa.Table.from_pylist([row], schema=pa.schema([*schema.to_arrow(), *extra]))
-        table.merge(connection, rows, Moment(1, value), sizes)
+        table.merge(connection, rows, Moment(1, value))
         return len(connection.execute(f"SELECT * FROM {added('t')}").fetchall())
 
-    sizes = InTurn()
     assert [merge(1), merge(1), merge(2), merge(2)] == [1, 0, 1, 0]
     assert connection.execute(
         f"SELECT l, __from, __to FROM {internal('t', 'versions')} ORDER BY __from"
