@@ -71,6 +71,10 @@ VIEWS = {
         f"SELECT {GROUPED}, {{list}} FROM (SELECT *, (row_number() OVER (PARTITION BY k ORDER BY epoch, ts, id) - 1) "
         f"// 4 AS w FROM rows) GROUP BY k, w HAVING count(*) = 4",
     ),
+    "kept": (
+        f"SELECT DISTINCT k, v, s FROM e QUALIFY {RANK} <= 2",
+        f"SELECT DISTINCT k, v, s FROM rows QUALIFY {RANK} <= 2",
+    ),
     "first": (
         f"SELECT k, v, s FROM (SELECT *, {RANK} AS r FROM e) WHERE r <= 3",
         f"SELECT k, v, s FROM rows QUALIFY {RANK} <= 3",

@@ -15,11 +15,12 @@ from millstream.plan.nodes import AppendView
 from millstream.sql import quote
 from millstream.store.aggregate import DELTA
 from millstream.store.changelog import ADD, FORGET, LATE, create_changelog, derive_changelog, header, noted
+from millstream.store.deltas import has_rows
 from millstream.store.moment import NAMED, Moment
 from millstream.store.naming import internal, public
 from millstream.store.writing import Statements
 
-_OUT = "__out"
+_RANKED = "__ranked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +87,18 @@ class Append:
         if view.horizon is not None and at.after > at.before:
             connection.execute(f"DELETE FROM {self._rows} WHERE __t <= {at.after - view.horizon.keep}")
         if view.top is not None:
-            touched = f"WHERE __epoch = {at.epoch}"
-            same = " AND ".join(f"r.{quote(n)} IS NOT DISTINCT FROM t.{quote(n)}" for n in view.top.partition)
-            affected = f"{self._rows} r SEMI JOIN (SELECT * FROM {self._rows} {touched}) t ON {same or 'true'}"
+            names = ", ".join(quote(name) for name in view.top.partition)
+            touched = f"(SELECT DISTINCT {names or 'true'} FROM {self._rows} WHERE __epoch = {at.epoch})"
+            same = " AND ".join(f"r.{quote(n)} IS NOT DISTINCT FROM t.{quote(n)}" for n in view.top.partition) or "true"
             connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE {_OUT} AS SELECT __rid, __epoch FROM (SELECT __rid, __epoch, "
-                f"{view.top.ranked()} AS __rank FROM (SELECT r.rowid AS __rid, r.* "
-                f"FROM {affected})) WHERE __rank > {view.top.count}"
+                f"CREATE OR REPLACE TEMP TABLE {_RANKED} AS SELECT *, {view.top.ranked()} AS __rank "
+                f"FROM {self._rows} r SEMI JOIN {touched} t ON {same}"
             )
-            # Those of the epoch itself apart from the others (`store/writing.py`).
-            for since in ("<", "="):
-                out = f"SELECT __rid FROM {_OUT} WHERE __epoch {since} {at.epoch}"
-                connection.execute(f"DELETE FROM {self._rows} WHERE rowid IN ({out})")
+            if has_rows(connection, f"{_RANKED} WHERE __rank > {view.top.count}"):
+                # By keys, since some of them are of the epoch itself (`store/writing.py`).
+                connection.execute(f"DELETE FROM {self._rows} r USING {touched} t WHERE {same}")
+                stay = f"SELECT * EXCLUDE (__rank) FROM {_RANKED} WHERE __rank <= {view.top.count}"
+                connection.execute(f"INSERT INTO {self._rows} {stay}")
 
     def next_due_at(self, connection: duckdb.DuckDBPyConnection) -> int | None:
         return None
