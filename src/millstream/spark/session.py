@@ -73,6 +73,19 @@ _CONF = {
     "spark.python.unix.domain.socket.enabled": "true",
 }
 
+# The JVM compiles for speed what has run ten times as often as it would by itself. Scheduling small jobs is never worth
+# it, and in the first minutes its compiler took more time of the cores than all else that the JVM does; what Spark does
+# with every row gets there all the same, at once.
+_JIT = " ".join(
+    f"-XX:Tier4{threshold}"
+    for threshold in (
+        "InvocationThreshold=50000",
+        "MinInvocationThreshold=6000",
+        "CompileThreshold=150000",
+        "BackEdgeThreshold=400000",
+    )
+)
+
 _LOG4J = """
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -175,7 +188,8 @@ def _launch(settings: SparkSettings, log_dir: Path) -> SparkSession:
     conf.set("spark.sql.warehouse.dir", str(log_dir / "warehouse"))
     conf.set(
         "spark.driver.extraJavaOptions",
-        f'"-Dlog4j2.configurationFile={log4j.as_uri()}" -XX:+UseParallelGC -Xss4m',
+        f'"-Dlog4j2.configurationFile={log4j.as_uri()}" -XX:+UseParallelGC -Xss4m '
+        f"-XX:+IgnoreUnrecognizedVMOptions {_JIT}",
     )
     for key, value in settings.conf.items():
         conf.set(key, value)
