@@ -58,7 +58,7 @@ WORKLOADS: dict[str, Workload] = {
         nexmark.measure,
         lambda plan: f"{plan.events.events:,} events",
         runs=2,
-        remark="what is asked of it is over all queries",
+        remark="what is asked of it is over all queries; limits, which are for orientation, once",
     ),
     "state": Workload(
         "whether memory and store stay bounded",

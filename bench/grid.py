@@ -1,7 +1,8 @@
 """Many queries by several contenders, as plain data: who took how long, who could not, and the ratios.
 
-A ratio is a rival's time over ours: more than 1 means that we are faster. The worst is the smallest.
-Only queries that both have count, and what is missing is named, never left out.
+A ratio is a rival's time over ours: more than 1 means that we are faster. The worst is the smallest. That to a limit,
+which nobody is asked to reach, is the share that we have of its speed. Only queries that both have count, and what is
+missing is named, never left out.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class Grid:
     rows: tuple[QueryTimes, ...]
     skipped: Mapping[str, str] = field(default_factory=dict)
     """Contenders that did not take part at all, with the reason."""
+    limits: tuple[str, ...] = ()
+    """Contenders for orientation: what this machine can do if all is there at once and nothing is kept."""
 
     def ratio(self, row: QueryTimes, rival: str) -> float | None:
         ours, theirs = row.best(self.ours), row.best(rival)
@@ -73,10 +76,11 @@ class Grid:
 
     def as_json(self) -> dict[str, Any]:
         """What is derived from the times, for the report; the times themselves are fields."""
-        summaries = {rival: self.summary(rival) for rival in self.rivals}
+        others = (*self.rivals, *self.limits)
+        summaries = {other: self.summary(other) for other in others}
         return {
-            "ratios": {rival: self.ratios(rival) for rival in self.rivals},
-            "median": {rival: found.median for rival, found in summaries.items() if found},
-            "mean": {rival: found.mean for rival, found in summaries.items() if found},
-            "worst": {rival: found.worst for rival, found in summaries.items() if found},
+            "ratios": {other: self.ratios(other) for other in others},
+            "median": {other: found.median for other, found in summaries.items() if found},
+            "mean": {other: found.mean for other, found in summaries.items() if found},
+            "worst": {other: found.worst for other, found in summaries.items() if found},
         }

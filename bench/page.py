@@ -17,7 +17,7 @@ from bench.archive import measured
 from bench.catalog import WORKLOADS
 from bench.machine import ROOT
 from bench.outcome import Measured, Section
-from bench.tables import absence_lines, figure_table, grid_table, note_lines, target_table, trace_table
+from bench.tables import absence_lines, figure_table, grid_tables, note_lines, target_table, trace_table
 
 BEGIN = "<!-- results: `make bench` writes what follows; a change by hand is lost -->"
 END = "<!-- end of results -->"
@@ -126,11 +126,16 @@ def _workload(name: str, sections: Sequence[Section], newest: Measured, image: s
         parts.append(f"![{name}: {workload.about}]({image})")
     for section in sections:
         tables = [figure_table(section)] if section.figures else []
-        tables += [grid_table(section, section.grid)] if section.grid is not None else []
+        tables += grid_tables(section, section.grid) if section.grid is not None else []
         tables += [trace_table(section)] if section.traces else []
         lines = (absence_lines(section.grid) if section.grid is not None else []) + note_lines(section)
-        parts.append(f"**{tables[0].title if tables else section.title}**")
-        parts += [table.markdown() for table in tables]
+        said = ""
+        for table in tables:
+            parts += [f"**{table.title}**"] if table.title != said else []
+            parts.append(table.markdown())
+            said = table.title
+        if not tables:
+            parts.append(f"**{section.title}**")
         if lines:
             parts.append("\n".join(f"- {_one_line(line)}" for line in lines))
     return parts

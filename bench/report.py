@@ -13,7 +13,7 @@ from bench.tables import (
     TextTable,
     absence_lines,
     figure_table,
-    grid_table,
+    grid_tables,
     note_lines,
     target_table,
     trace_table,
@@ -27,7 +27,8 @@ def show(console: Console, sections: Sequence[Section], machine: dict[str, str],
         if section.figures:
             _show_figures(console, section)
         if section.grid is not None:
-            _show(console, grid_table(section, section.grid))
+            for table in grid_tables(section, section.grid):
+                _show(console, table)
             _say(console, absence_lines(section.grid))
         if section.traces:
             _show(console, trace_table(section))

@@ -43,14 +43,39 @@ def grid_table(section: Section, grid: Grid) -> TextTable:
         ratios = (grid.ratio(row, rival) for rival in grid.rivals)
         rows.append((row.query, *speeds, *(_NONE if ratio is None else f"{ratio:.2f}" for ratio in ratios)))
     blank = ("",) * len(names)
-    summaries = [grid.summary(rival) for rival in grid.rivals]
-    rows.append(("median", *blank, *(f"{found.median:.2f}" if found else _NONE for found in summaries)))
-    rows.append(("geometric mean", *blank, *(f"{found.mean:.2f}" if found else _NONE for found in summaries)))
-    rows.append(
-        ("worst", *blank, *(f"{found.worst:.2f} ({found.worst_query})" if found else _NONE for found in summaries))
-    )
+    rows += [(what, *blank, *cells) for what, *cells in _summaries(grid, grid.rivals)]
     title = f"{section.title}: events/s of the best run (of the slowest), and times as fast as others"
     return TextTable(title, header, tuple(rows))
+
+
+def limit_table(section: Section, grid: Grid) -> TextTable:
+    """Our speed as a share of that of each limit, with the limit's own; last what sums the shares up."""
+    rows = [(row.query, *(_share(grid, row, limit) for limit in grid.limits)) for row in grid.rows]
+    rows += _summaries(grid, grid.limits)
+    title = f"{section.title}: limits; {grid.labels[grid.ours]}, as a share of the speed of each (its events/s)"
+    return TextTable(title, ("query", *(grid.labels[name] for name in grid.limits)), tuple(rows))
+
+
+def _share(grid: Grid, row: QueryTimes, limit: str) -> str:
+    ratio, speed = grid.ratio(row, limit), _speeds(grid, row, limit)
+    if not row.seconds.get(limit):
+        return speed
+    return f"{_NONE if ratio is None else f'{ratio:.2f}'} ({speed})"
+
+
+def grid_tables(section: Section, grid: Grid) -> list[TextTable]:
+    """The rivals, and the limits if there are any."""
+    return [grid_table(section, grid), *([limit_table(section, grid)] if grid.limits else [])]
+
+
+def _summaries(grid: Grid, others: Sequence[str]) -> list[tuple[str, ...]]:
+    """What sums up the ratios to each of the others."""
+    found = [grid.summary(other) for other in others]
+    return [
+        ("median", *(f"{one.median:.2f}" if one else _NONE for one in found)),
+        ("geometric mean", *(f"{one.mean:.2f}" if one else _NONE for one in found)),
+        ("worst", *(f"{one.worst:.2f} ({one.worst_query})" if one else _NONE for one in found)),
+    ]
 
 
 def _speeds(grid: Grid, row: QueryTimes, name: str) -> str:

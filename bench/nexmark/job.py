@@ -20,6 +20,9 @@ from typing import Any
 
 from bench.job import CORES
 
+WRAP = 1_000_000_000
+"""Of instants the microseconds beyond a multiple of this are added up, so that no sum is too large."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
@@ -52,6 +55,8 @@ class Reply:
     """How many it should have, where that depends on how far the contender came."""
     difference: str | None = None
     """How the result differs from the truth; only of a contender whose rows are compared one by one."""
+    sums: dict[str, int] | None = None
+    """What the columns add up to (see `Truth.sums`), where the contender's Python cannot compare rows."""
     notes: dict[str, Any] = field(default_factory=dict)
 
 

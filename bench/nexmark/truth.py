@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from bench.job import CORES
+from bench.nexmark.job import WRAP
 from millstream.nexmark.files import KINDS
 from tests.nexmark.compare import difference
 from tests.nexmark.oracle import ORACLE
@@ -19,7 +20,20 @@ from tests.nexmark.oracle import ORACLE
 QUERIES = tuple(ORACLE)
 
 _TYPES = {"int64": "BIGINT", "string": "VARCHAR", "timestamp[us]": "TIMESTAMP"}
+_ADDED = {"BIGINT": "{}", "INTEGER": "{}", "VARCHAR": "strlen({})", "TIMESTAMP": f"epoch_us({{}}) % {WRAP}"}
 _BY_BIDDER = "SELECT bidder, sum(bid_count)::BIGINT AS bid_count FROM {} GROUP BY bidder"
+
+
+def create_views(connection: duckdb.DuckDBPyConnection, path: Path, arrived_at: str = "NULL::TIMESTAMP") -> None:
+    """The views `person`, `auction` and `bid` over the files of a directory."""
+    connection.execute("SET TimeZone = 'UTC'")
+    for kind, schema in KINDS.items():
+        columns = ", ".join(f"'{field.name}': '{_TYPES[str(field.type)]}'" for field in schema)
+        # What the files are like is said: to find out would take longer than some queries.
+        form = "auto_detect = false, delim = ',', header = false, quote = ''"
+        source = f"read_csv('{path}/{kind}/*.csv', {form}, columns = {{{columns}}})"
+        arrived = f", {arrived_at} AS arrived_at" if kind == "bid" else ""
+        connection.execute(f"CREATE VIEW {kind} AS SELECT *{arrived} FROM {source}")
 
 
 class Truth:
@@ -27,12 +41,7 @@ class Truth:
 
     def __init__(self, path: Path) -> None:
         self._connection = duckdb.connect(config={"threads": CORES})
-        self._connection.execute("SET TimeZone = 'UTC'")
-        for kind, schema in KINDS.items():
-            columns = ", ".join(f"'{field.name}': '{_TYPES[str(field.type)]}'" for field in schema)
-            source = f"read_csv('{path}/{kind}/*.csv', header = false, quote = '', columns = {{{columns}}})"
-            arrived = ", NULL::TIMESTAMP AS arrived_at" if kind == "bid" else ""
-            self._connection.execute(f"CREATE VIEW {kind} AS SELECT *{arrived} FROM {source}")
+        create_views(self._connection, path)
 
     def __enter__(self) -> Truth:
         return self
@@ -45,6 +54,21 @@ class Truth:
         # All rows of it, though there is one: a result that is not read to its end keeps the connection busy.
         ((counted,),) = self._connection.execute(f"SELECT count(*) FROM ({ORACLE[query]}) WHERE {where}").fetchall()
         return int(counted)
+
+    def sums(self, query: str) -> dict[str, int]:
+        """Over a query's rows, by column: whole numbers, bytes of texts and what `WRAP` leaves of instants, added up.
+
+        Fractions are left out, and so are columns without a value.
+        """
+        rows = self._connection.sql(ORACLE[query])
+        added = {
+            name: _ADDED[str(type_)]
+            for name, type_ in zip(rows.columns, rows.types, strict=True)
+            if str(type_) in _ADDED
+        }
+        chosen = ", ".join(f"sum({what.format(name)})::BIGINT AS {name}" for name, what in added.items())
+        (found,) = self._connection.execute(f"SELECT {chosen} FROM ({ORACLE[query]})").fetchall()
+        return {name: total for name, total in zip(added, found, strict=True) if total is not None}
 
     def difference(self, query: str, actual: pa.Table) -> str | None:
         """How a result differs from the truth; None if it does not."""

@@ -25,11 +25,16 @@ from millstream.nexmark.files import KINDS
 _TYPES = {"int64": "BIGINT", "string": "STRING", "timestamp[us]": "TIMESTAMP"}
 
 
+def columns(kind: str) -> str:
+    """Of the files of a kind, as Spark declares them."""
+    return ", ".join(f"{field.name} {_TYPES[str(field.type)]}" for field in KINDS[kind])
+
+
 def stream(spark: SparkSession, query: str, path: str) -> DataStreamWriter:
     """A query over the files, one of each kind per micro-batch, until all are read."""
-    for kind, schema in KINDS.items():
-        columns = ", ".join(f"{field.name} {_TYPES[str(field.type)]}" for field in schema)
-        files = spark.readStream.format("csv").schema(columns).option("maxFilesPerTrigger", 1).load(f"{path}/{kind}")
+    for kind in KINDS:
+        reader = spark.readStream.format("csv").schema(columns(kind)).option("maxFilesPerTrigger", 1)
+        files = reader.load(f"{path}/{kind}")
         files.withWatermark("date_time", f"{SLACK_SECONDS} seconds").createOrReplaceTempView(kind)
     chosen = QUERIES[query]
     return spark.sql(chosen.text).writeStream.outputMode(chosen.mode).trigger(availableNow=True)

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from bench.nexmark import data, flink_sql, native_sql
+from bench.__main__ import arguments, make_plan
+from bench.environments import Environment, UnavailableError
+from bench.nexmark import batch_sql, data, flink_sql, native_sql, polars_sql
 from bench.nexmark.data import Events, deal, prepare
-from bench.nexmark.job import Reply
+from bench.nexmark.job import WRAP, Question, Reply
 from bench.nexmark.truth import QUERIES, Truth
+from bench.peers import nexmark_duckdb_once
 from bench.peers.nexmark_millstream import streams
-from bench.workloads.nexmark import _unchecked, judge
+from bench.peers.nexmark_spark_once import without_zones
+from bench.runner import environment
+from bench.workloads import nexmark
+from bench.workloads.nexmark import LIMITS, RIVALS, _unchecked, differing, judge
+from millstream.nexmark.files import KINDS
 from millstream.sql import parse_script
 from millstream.sql.statements import CreateStream
 
@@ -67,6 +78,27 @@ def test_every_query_is_written_for_flink_and_written_or_refused_for_spark() -> 
     assert not set(native_sql.QUERIES) & set(native_sql.REFUSED)
 
 
+def test_every_query_is_written_for_the_limits() -> None:
+    assert set(batch_sql.QUERIES) == set(QUERIES)
+    assert set(polars_sql.QUERIES) == set(QUERIES)
+    for name in native_sql.QUERIES:
+        assert batch_sql.QUERIES[name] == native_sql.QUERIES[name].text
+
+
+def test_polars_knows_the_columns_of_the_files_in_their_order() -> None:
+    types = {"int64": "Int64", "string": "String", "timestamp[us]": "Datetime"}
+    for kind, schema in KINDS.items():
+        expected = [(field.name, types[str(field.type)]) for field in schema]
+        assert list(polars_sql.COLUMNS[kind].items()) == expected
+
+
+@pytest.mark.parametrize("peer", ["nexmark_flink", "nexmark_polars_once"])
+def test_a_contender_with_a_python_of_its_own_needs_nothing_of_ours(peer: str) -> None:
+    # -S: without the packages of this environment.
+    command = [sys.executable, "-S", "-c", f"import bench.peers.{peer}"]
+    subprocess.run(command, check=True, env=environment())
+
+
 def test_updates_have_keys_and_only_they() -> None:
     for name, query in native_sql.QUERIES.items():
         assert bool(query.keys) == (query.mode == "update"), name
@@ -95,6 +127,91 @@ def test_the_truth_sees_a_wrong_value_and_a_missing_row(events: Events) -> None:
         assert f"0 rows, should be {truth.rows('q2')}" in found
 
 
+def test_the_truth_adds_up_whole_numbers_texts_and_instants(events: Events) -> None:
+    bids = [line.decode().split(",") for line in lines(events.epochs / "bid")]
+    microseconds = [(datetime.fromisoformat(bid[5]) - datetime(1970, 1, 1)).microseconds for bid in bids]
+    with Truth(events.epochs) as truth:
+        sums = truth.sums("q0")
+        assert set(truth.sums("q1")) == set(sums) - {"price"}, "fractions are left out"
+        assert set(truth.sums("q12")) == {"bidder", "bid_count"}, "no file knows when a row arrives"
+    assert sums["price"] == sum(int(bid[2]) for bid in bids)
+    assert sums["extra"] == sum(len(bid[6]) for bid in bids)
+    assert sums["date_time"] % 1_000_000 == sum(microseconds) % 1_000_000
+    assert sums["date_time"] < WRAP * len(bids)
+
+
+def test_what_adds_up_to_something_else_is_named() -> None:
+    assert differing({"auction": 7, "starttime": 1}, {"auction": 7}) is None
+    assert differing({"auction": 7}, {"auction": 8}) == "auction adds up to 7, should be 8"
+    assert differing({}, {"auction": 8}) == "auction adds up to None, should be 8"
+
+
+@pytest.mark.parametrize("query", ["q3", "q12"])
+def test_one_shot_duckdb_has_the_rows_of_the_truth(events: Events, query: str) -> None:
+    reply = nexmark_duckdb_once.answer(Question(query, str(events.epochs), str(events.epochs), work=""))
+    with Truth(events.epochs) as truth:
+        assert reply.rows == truth.rows(query)
+    assert reply.seconds > 0
+
+
+def test_instants_of_spark_lose_their_zone_and_nothing_else() -> None:
+    instant = datetime(2026, 5, 1, 10, 0, 0, 7)
+    rows = pa.table({"at": pa.array([instant], pa.timestamp("us", "UTC")), "n": pa.array([1], pa.int32())})
+    assert without_zones(rows).to_pylist() == [{"at": instant, "n": 1}]
+
+
+class Idle:
+    """A contender that answers at once, and notes what it is asked."""
+
+    asked: list[tuple[str, str]]
+    closed: list[str]
+
+    def __init__(self, name: str, *_: object, **__: object) -> None:
+        self.name = name
+
+    def ask(self, question: Question) -> tuple[Reply, int]:
+        self.asked.append((self.name, question.query))
+        return Reply(1.0, 2.0, 1.0, rows=1), 2**20
+
+    def close(self) -> None:
+        self.closed.append(self.name)
+
+
+@pytest.fixture
+def idle(monkeypatch: pytest.MonkeyPatch) -> type[Idle]:
+    Idle.asked, Idle.closed = [], []
+    monkeypatch.setattr(nexmark, "Resident", Idle)
+    return Idle
+
+
+def test_limits_are_asked_last_and_in_the_first_turn_only(
+    events: Events, idle: type[Idle], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Environment, "python", lambda self, *, install: Path("/x/python"))
+    plan = replace(make_plan(arguments(["--query", "q0", "--runs", "2"]), lambda _: None), events=events)
+    (section,) = nexmark.measure(plan)
+    assert [name for name, _ in idle.asked] == ["millstream", *RIVALS, *LIMITS, "millstream", *RIVALS]
+    assert set(LIMITS) <= set(idle.closed)
+    assert section.grid is not None
+    assert (section.grid.rivals, section.grid.limits) == (RIVALS, LIMITS)
+    assert section.grid.ratios("polars_once") == {"q0": 1.0}
+    assert not any("one-shot" in target.what for target in section.targets)
+
+
+def test_who_is_not_installed_is_named(events: Events, idle: type[Idle], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Environment, *, install: bool) -> Path:
+        raise UnavailableError(f"{self.name} is not here")
+
+    monkeypatch.setattr(Environment, "python", refuse)
+    plan = replace(make_plan(arguments(["--query", "q0"]), lambda _: None), events=events)
+    (section,) = nexmark.measure(plan)
+    assert section.grid is not None
+    assert section.grid.limits == ("duckdb_once", "spark_once")
+    flink = dict.fromkeys(("flink_heap", "flink_rocksdb"), "flink is not here")
+    assert section.grid.skipped == {**flink, "polars_once": "polars is not here"}
+    assert "polars_once" not in {name for name, _ in idle.asked}
+
+
 def test_what_is_not_checked_is_named() -> None:
     replies = {
         ("q8", "native"): [(Reply(seconds=1.0, rows=0, expected_rows=0), 0)],
@@ -121,6 +238,11 @@ def test_what_is_not_checked_is_named() -> None:
         pytest.param("native", Reply(failed="Py4JError: no"), False, id="failed"),
         pytest.param("native", Reply(refused="no ranks over streams"), None, id="refused"),
         pytest.param("flink_heap", Reply(seconds=1.0), None, id="not counted"),
+        pytest.param("duckdb_once", Reply(rows=6), False, id="a limit, a row less"),
+        pytest.param("spark_once", Reply(rows=7), True, id="a limit, equal rows"),
+        pytest.param("spark_once", Reply(rows=7, difference="the first that differs"), False, id="a limit, other rows"),
+        pytest.param("polars_once", Reply(rows=7, sums={"num": 1}), True, id="a limit, equal sums"),
+        pytest.param("polars_once", Reply(rows=6, sums={}), False, id="a limit, equal sums of a row less"),
     ],
 )
 def test_a_result_is_judged_by_its_rows(contender: str, reply: Reply, ok: bool | None) -> None:

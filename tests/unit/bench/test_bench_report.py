@@ -43,6 +43,8 @@ def test_the_json_says_what_follows_from_the_figures(tmp_path: Path) -> None:
     assert [target["met"] for target in content["targets"]] == [False, False]
     assert content["correct"] is False
     assert content["sections"][1]["grid"]["ratios"]["native"] == {"q0": 2.0, "q1": 3.0, "q2": 4.0, "q3": 5.0}
+    assert content["sections"][1]["grid"]["limits"] == ["duckdb_once"]
+    assert content["sections"][1]["grid"]["ratios"]["duckdb_once"]["q0"] == 0.1
     assert content["sections"][2]["traces"][1]["growth"] == 1.5
     assert '"runs": [3240000.0, 3600000.0, 3420000.0]' in path.read_text()
 
@@ -120,6 +122,24 @@ def test_the_page_names_what_is_absent_and_what_is_wrong() -> None:
     assert "- sessions: refused, no sessions yet" in text
     assert "0 of 1 checks of results passed" in text
     assert "- **wrong**: q5: Ours: out of memory" in text
+
+
+def test_limits_have_a_table_of_their_own() -> None:
+    text = results(made_up.nexmark())
+    rivals, limits = text.index("and times as fast as others**"), text.index("**Nexmark: limits; Millstream")
+    assert rivals < limits
+    assert "one-shot" not in text[rivals:limits]
+    assert "| query | one-shot DuckDB |\n|---|---:|\n| q0 | 0.10 (10.00 M) |" in text
+    assert "| q4 | - |" in text
+    assert "| median | 0.25 |\n| geometric mean | 0.22 |\n| worst | 0.10 (q0) |" in text
+    assert "- one-shot Polars did not take part: not installed" in text
+    assert "- q4, one-shot DuckDB: cannot express it: not tried" in text
+
+
+def test_without_limits_there_is_no_table_of_them() -> None:
+    section = made_up.nexmark()
+    assert section.grid is not None
+    assert "limits" not in results(replace(section, grid=replace(section.grid, limits=())))
 
 
 def test_a_section_says_when_and_from_what_it_was_measured() -> None:
