@@ -203,32 +203,22 @@ class _Merge:
     nullable: frozenset[str]
     feeds: bool
     repeats: bool
-    is_first: bool
-    """Whether the state is known to have no groups: then none has to be looked for and taken out."""
 
     def at_once(self) -> str:
         """One statement for all of it; others cannot learn from it what has changed."""
         if self.view.is_global and not self._needs_old:
             return self._replaced()
-        loaded, taken = StateSQL(self.view).taking(self._loaded, self.nullable)
-        given = [loaded] if self.is_first else [loaded, taken]
-        merged = f"{MERGED} AS MATERIALIZED ({self._merged(self._nothing if self.is_first else TAKEN)})"
-        return chained([*self._published(), self._put()], *given, merged)
+        sql = StateSQL(self.view)
+        merged = f"{MERGED} AS MATERIALIZED ({self._merged(TAKEN)})"
+        return chained([*self._published(), self._put()], *sql.taking(self._loaded, self.nullable), merged)
 
     def merged(self) -> str:
         """The query of `MERGED`, as a table for the steps."""
-        found = (self._nothing,) if self.is_first else (StateSQL(self.view).table, "s.rowid AS __rid")
-        return f"WITH d AS ({self._loaded}) {self._merged(*found)}"
+        return f"WITH d AS ({self._loaded}) {self._merged(StateSQL(self.view).table, 's.rowid AS __rid')}"
 
     def steps(self) -> list[str]:
         """What is then done with it."""
-        remove = [] if self.is_first else [StateSQL(self.view).remove()]
-        return [*self._published(), *remove, self._put()]
-
-    @property
-    def _nothing(self) -> str:
-        """A state without groups, of which DuckDB knows that it is."""
-        return f"(SELECT * FROM {StateSQL(self.view).table} WHERE false)"
+        return [*self._published(), StateSQL(self.view).remove(), self._put()]
 
     @property
     def _loaded(self) -> str:
@@ -352,12 +342,10 @@ class LiveAggregate:
     def merge(self, statements: Statements, delta: pa.Table | None, *, repeats: bool = False) -> None:
         if delta is not None and delta.num_rows:
             rows, feeds, nullable = delta.num_rows, statements.changes is not None, StateSQL(self.view).nullable(delta)
-            # The group over all rows is there from the beginning.
-            is_first = not statements.writing.touched(self.view.name) and not self.view.is_global
             with statements.handed(delta) as relation:
-                merge = _Merge(self.view, relation, nullable, feeds, repeats, is_first)
+                merge = _Merge(self.view, relation, nullable, feeds, repeats)
                 if not feeds and are_few(rows):
-                    statements.execute(statements.known((nullable, repeats, is_first), merge.at_once))
+                    statements.execute(statements.known((nullable, repeats), merge.at_once))
                 else:
                     self._merge(statements, merge, rows)
         self._forget(statements)

@@ -181,8 +181,6 @@ class DuckDBStore:
                     continue
                 maintainer(part).create(txn, deltas[part.name], self._epoch, now)
                 self._save_progress(txn, part.name, "view", history.get(part.name))
-            # Before anybody else can merge into them; a transaction that fails takes it back.
-            self._writing.created(*(part.name for part in plan.parts))
         for part in plan.parts:
             self._note_progress(part.name, "view", history.get(part.name))
 

@@ -40,7 +40,6 @@ class Writing:
         self._known: dict[str, dict[Hashable, str]] = {}
         self._parsed: dict[str, dict[str, duckdb.Statement]] = {}
         self._reached: dict[str, int] = {}
-        self._untouched: set[str] = set()
 
     def of(self, name: str, at: Moment, *, feeds: bool = False) -> Statements:
         """The statements of a view, or of what else has this name, in an epoch; it may feed others."""
@@ -73,19 +72,8 @@ class Writing:
         self._reached[name] = instant
         return before
 
-    def created(self, *names: str) -> None:
-        """Views that have just been made: nothing was merged into them."""
-        self._untouched.update(names)
-
-    def touched(self, name: str) -> bool:
-        """Whether something may have been merged into a view before; from now on it has."""
-        is_new = name in self._untouched
-        self._untouched.discard(name)
-        return not is_new
-
     def forget(self, *names: str) -> None:
         """Forget what is known by some names, or everything."""
-        self._untouched.difference_update(names or tuple(self._untouched))
         for name in names or tuple(self._handed):
             if self._handed.pop(name, None) is not None:
                 self.connection.unregister(_relation(name))

@@ -223,35 +223,6 @@ def test_an_epoch_is_all_or_nothing(harness: Harness) -> None:
     assert harness.rows() == [(0, 1, 3, 12)]
 
 
-@pytest.mark.parametrize("many", [0, 1_000])
-@pytest.mark.parametrize("emit", ["", "EMIT ON EPOCH RETRACTING"])
-@pytest.mark.parametrize("between", ["nothing", "restart", "failure", "dropped"])
-def test_the_first_epoch_of_a_view_is_as_every_other(
-    between: str, emit: str, many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("millstream.store.writing.MANY", many)
-    built = Harness(tmp_path, view(emit))
-    match between:
-        case "restart":
-            built.reopen()
-        case "failure":
-            with pytest.raises(MillstreamError):
-                built.epoch(delta((1, 0, 1, 5)).drop_columns(["__a1"]))
-        case "dropped":
-            built.epoch(delta((1, 0, 7, 70)))
-            built.store.drop("v")
-            built.store.create_view(ViewPlan((built.view,)), {"v": DELTA}, "CREATE VIEW …", 0, {})
-    # A group in two pieces, and then the same groups again.
-    built.epoch(delta((1, 0, 1, 5), (2, 0, 1, 6), (1, 0, 2, 9)), repeats=True)
-    assert built.rows() == [(0, 1, 3, 9), (0, 2, 1, 6)]
-    built.epoch(delta((1, 0, 1, 4)))
-    assert built.rows() == [(0, 1, 4, 9), (0, 2, 1, 6)]
-    changed = [(op, index, n) for op, _, index, _, auction, n in built.changes() if auction == 1]
-    add, retracted = ("insert", [("retract", 1, 3)]) if emit else ("upsert", [])
-    assert changed == [(add, 0, 3), *retracted, (add, 1, 4)]
-    built.store.close()
-
-
 def test_a_reader_sees_one_epoch(harness: Harness) -> None:
     harness.epoch(delta((1, 0, 2, 10)))
     reader = harness.store.cursor()

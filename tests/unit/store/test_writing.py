@@ -115,15 +115,3 @@ def test_what_is_known_is_made_once_and_forgotten_by_name(connection) -> None:
     w.known(("a", True), make)
     assert len(made) == 3
     assert [writing.reached("v", 8), writing.reached("w", 9)] == [None, 7]
-
-
-def test_a_view_is_untouched_until_something_is_merged_or_a_transaction_fails(connection) -> None:
-    writing = Writing(connection)
-    assert writing.touched("unknown")
-    writing.created("v", "w", "x")
-    assert [writing.touched("v"), writing.touched("v")] == [False, True]
-    writing.forget("w")
-    assert [writing.touched("w"), writing.touched("x")] == [True, False]
-    writing.created("v")
-    writing.forget()
-    assert writing.touched("v")
