@@ -7,19 +7,18 @@ of a table. The clock of a batch stands still, so that q12 has one window.
 from __future__ import annotations
 
 from bench.nexmark import native_sql
-
-_WITHIN = "auction AS a JOIN bid AS b ON a.id = b.auction AND b.date_time BETWEEN a.date_time AND a.expires"
+from bench.nexmark.fragments import WITHIN
 
 QUERIES: dict[str, str] = {name: query.text for name, query in native_sql.QUERIES.items()} | {
     "q4": f"""
 SELECT category, avg(final) AS avg_final
-FROM (SELECT a.id, a.category, max(b.price) AS final FROM {_WITHIN} GROUP BY a.id, a.category)
+FROM (SELECT a.id, a.category, max(b.price) AS final FROM {WITHIN} GROUP BY a.id, a.category)
 GROUP BY category""",
     "q6": f"""
 SELECT seller, avg(price) AS avg_price
 FROM (
   SELECT seller, price, row_number() OVER (PARTITION BY seller ORDER BY expires DESC, id DESC) AS recency
-  FROM (SELECT a.id, a.seller, a.expires, max(b.price) AS price FROM {_WITHIN} GROUP BY a.id, a.seller, a.expires)
+  FROM (SELECT a.id, a.seller, a.expires, max(b.price) AS price FROM {WITHIN} GROUP BY a.id, a.seller, a.expires)
 )
 WHERE recency <= 10
 GROUP BY seller""",
@@ -29,7 +28,7 @@ SELECT id, item_name, description, initial_bid, reserve, date_time, expires, sel
 FROM (
   SELECT a.*, b.auction, b.bidder, b.price, b.date_time AS bid_date_time, b.extra AS bid_extra,
     row_number() OVER (PARTITION BY a.id ORDER BY b.price DESC, b.date_time, b.extra) AS place
-  FROM {_WITHIN}
+  FROM {WITHIN}
 )
 WHERE place = 1""",
     "q19": """

@@ -1,13 +1,15 @@
 """The Nexmark queries in Flink SQL: our text, after the definitions of the benchmark.
 
 Owns the tables over the CSV files and one query for each of `examples/nexmark`, which answer the
-same rows. Imports nothing, because it is read by the Python of Flink's own environment.
+same rows. Imports nothing but `fragments`, because it is read by the Python of Flink's own environment.
 
 Event time has microseconds; Flink's has milliseconds, so it is a column of its own, and only windows
 use it. Flink completes a window when the watermark passes it, and at the end of the input.
 """
 
 from __future__ import annotations
+
+from bench.nexmark.fragments import DISTINCT, RANKS, WITHIN
 
 _SLACK = "WATERMARK FOR event_time AS event_time - INTERVAL '4' SECOND"
 _EVENT_TIME = "event_time AS CAST(date_time AS TIMESTAMP(3))"
@@ -31,25 +33,11 @@ def tables(path: str) -> list[str]:
     ]
 
 
-_RANKS = """
-  count(*) AS total_bids,
-  count(*) FILTER (WHERE price < 10000) AS rank1_bids,
-  count(*) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_bids,
-  count(*) FILTER (WHERE price >= 1000000) AS rank3_bids"""
-_DISTINCT = ",".join(
-    f"""
-  count(DISTINCT {column}) AS total_{column}s,
-  count(DISTINCT {column}) FILTER (WHERE price < 10000) AS rank1_{column}s,
-  count(DISTINCT {column}) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_{column}s,
-  count(DISTINCT {column}) FILTER (WHERE price >= 1000000) AS rank3_{column}s"""
-    for column in ("bidder", "auction")
-)
 _DAY = "DATE_FORMAT(date_time, 'yyyy-MM-dd')"
 _COUNTS = """
   SELECT window_start, window_end, auction, count(*) AS num
   FROM TABLE(HOP(TABLE bid, DESCRIPTOR(event_time), INTERVAL '2' SECOND, INTERVAL '10' SECOND))
   GROUP BY window_start, window_end, auction"""
-_WITHIN = "auction AS a JOIN bid AS b ON a.id = b.auction AND b.date_time BETWEEN a.date_time AND a.expires"
 
 QUERIES: dict[str, str] = {
     "q0": "SELECT auction, bidder, price, date_time, extra FROM bid",
@@ -61,7 +49,7 @@ FROM auction AS a JOIN person AS p ON a.seller = p.id
 WHERE a.category = 10 AND p.state IN ('or', 'id', 'ca')""",
     "q4": f"""
 SELECT category, avg(CAST(final AS DOUBLE)) AS avg_final
-FROM (SELECT a.id, a.category, max(b.price) AS final FROM {_WITHIN} GROUP BY a.id, a.category)
+FROM (SELECT a.id, a.category, max(b.price) AS final FROM {WITHIN} GROUP BY a.id, a.category)
 GROUP BY category""",
     "q5": f"""
 SELECT counts.window_start, counts.window_end, counts.auction, counts.num
@@ -75,7 +63,7 @@ ON counts.window_start = hottest.window_start AND counts.window_end = hottest.wi
 SELECT seller, avg(CAST(price AS DOUBLE)) AS avg_price
 FROM (
   SELECT seller, price, ROW_NUMBER() OVER (PARTITION BY seller ORDER BY expires DESC, id DESC) AS recency
-  FROM (SELECT a.id, a.seller, a.expires, max(b.price) AS price FROM {_WITHIN} GROUP BY a.id, a.seller, a.expires)
+  FROM (SELECT a.id, a.seller, a.expires, max(b.price) AS price FROM {WITHIN} GROUP BY a.id, a.seller, a.expires)
 )
 WHERE recency <= 10
 GROUP BY seller""",
@@ -108,7 +96,7 @@ FROM (
   SELECT a.id, a.item_name, a.description, a.initial_bid, a.reserve, a.date_time, a.expires, a.seller, a.category,
     a.extra, b.auction, b.bidder, b.price, b.date_time AS bid_date_time, b.extra AS bid_extra,
     ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.price DESC, b.date_time, b.extra) AS place
-  FROM {_WITHIN}
+  FROM {WITHIN}
 )
 WHERE place <= 1""",
     "q11": """
@@ -129,12 +117,12 @@ SELECT auction, bidder, 0.908 * price AS price,
   date_time, extra, CHAR_LENGTH(extra) - CHAR_LENGTH(REPLACE(extra, 'c', '')) AS c_counts
 FROM bid
 WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000""",
-    "q15": f"SELECT {_DAY} AS `day`, {_RANKS}, {_DISTINCT} FROM bid GROUP BY {_DAY}",
+    "q15": f"SELECT {_DAY} AS `day`, {RANKS}, {DISTINCT} FROM bid GROUP BY {_DAY}",
     "q16": f"""
-SELECT channel, {_DAY} AS `day`, max(DATE_FORMAT(date_time, 'HH:mm')) AS `minute`, {_RANKS}, {_DISTINCT}
+SELECT channel, {_DAY} AS `day`, max(DATE_FORMAT(date_time, 'HH:mm')) AS `minute`, {RANKS}, {DISTINCT}
 FROM bid GROUP BY channel, {_DAY}""",
     "q17": f"""
-SELECT auction, {_DAY} AS `day`, {_RANKS},
+SELECT auction, {_DAY} AS `day`, {RANKS},
   min(price) AS min_price, max(price) AS max_price, avg(CAST(price AS DOUBLE)) AS avg_price, sum(price) AS sum_price
 FROM bid GROUP BY auction, {_DAY}""",
     "q18": """

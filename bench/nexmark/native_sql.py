@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-_RANKS = """
-  count(*) AS total_bids,
-  count(*) FILTER (WHERE price < 10000) AS rank1_bids,
-  count(*) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_bids,
-  count(*) FILTER (WHERE price >= 1000000) AS rank3_bids"""
+from bench.nexmark.fragments import RANKS
+
 # Structured Streaming has no DISTINCT aggregates; the size of a set is the same number.
 _DISTINCT = ",".join(
     f"""
@@ -110,17 +107,17 @@ SELECT auction, bidder, 0.908 * price AS price,
   date_time, extra, length(extra) - length(replace(extra, 'c', '')) AS c_counts
 FROM bid
 WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000"""),
-    "q15": NativeQuery(f"SELECT {_DAY} AS day, {_RANKS}, {_DISTINCT} FROM bid GROUP BY {_DAY}", "update", ("day",)),
+    "q15": NativeQuery(f"SELECT {_DAY} AS day, {RANKS}, {_DISTINCT} FROM bid GROUP BY {_DAY}", "update", ("day",)),
     "q16": NativeQuery(
         f"""
-SELECT channel, {_DAY} AS day, max(date_format(date_time, 'HH:mm')) AS minute, {_RANKS}, {_DISTINCT}
+SELECT channel, {_DAY} AS day, max(date_format(date_time, 'HH:mm')) AS minute, {RANKS}, {_DISTINCT}
 FROM bid GROUP BY channel, {_DAY}""",
         "update",
         ("channel", "day"),
     ),
     "q17": NativeQuery(
         f"""
-SELECT auction, {_DAY} AS day, {_RANKS},
+SELECT auction, {_DAY} AS day, {RANKS},
   min(price) AS min_price, max(price) AS max_price, avg(price) AS avg_price, sum(price) AS sum_price
 FROM bid GROUP BY auction, {_DAY}""",
         "update",

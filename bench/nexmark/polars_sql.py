@@ -1,12 +1,14 @@
 """The Nexmark queries in the SQL of Polars: our text of each, as one batch query over all files.
 
-Owns the columns of the three tables and the queries. Imports nothing, because it is read by the Python of
-Polars' own environment. Every table has one column more than its files, `us`: event time in
+Owns the columns of the three tables and the queries. Imports nothing but `fragments`, because it is read by the
+Python of Polars' own environment. Every table has one column more than its files, `us`: event time in
 microseconds, of which windows are arithmetic. All rows of a batch are processed in one instant, so q12
 has one window, and is by bidder alone.
 """
 
 from __future__ import annotations
+
+from bench.nexmark.fragments import DISTINCT, RANKS
 
 COLUMNS = {
     "person": {
@@ -43,19 +45,6 @@ COLUMNS = {
 }
 """Of each kind, in the order of its files, with the types of Polars by name."""
 
-_RANKS = """
-  count(*) AS total_bids,
-  count(*) FILTER (WHERE price < 10000) AS rank1_bids,
-  count(*) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_bids,
-  count(*) FILTER (WHERE price >= 1000000) AS rank3_bids"""
-_DISTINCT = ",".join(
-    f"""
-  count(DISTINCT {column}) AS total_{column}s,
-  count(DISTINCT {column}) FILTER (WHERE price < 10000) AS rank1_{column}s,
-  count(DISTINCT {column}) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_{column}s,
-  count(DISTINCT {column}) FILTER (WHERE price >= 1000000) AS rank3_{column}s"""
-    for column in ("bidder", "auction")
-)
 _DAY = "strftime(date_time, '%Y-%m-%d')"
 _WITHIN = "auction AS a JOIN bid AS b ON a.id = b.auction WHERE b.date_time BETWEEN a.date_time AND a.expires"
 # Two-second panes first, each then counted in the five windows it belongs to.
@@ -131,12 +120,12 @@ SELECT auction, bidder, 0.908 * price AS price,
   date_time, extra, length(extra) - length(replace(extra, 'c', '')) AS c_counts
 FROM bid
 WHERE 0.908 * price > 1000000 AND 0.908 * price < 50000000""",
-    "q15": f"SELECT {_DAY} AS day, {_RANKS}, {_DISTINCT} FROM bid GROUP BY {_DAY}",
+    "q15": f"SELECT {_DAY} AS day, {RANKS}, {DISTINCT} FROM bid GROUP BY {_DAY}",
     "q16": f"""
-SELECT channel, {_DAY} AS day, strftime(max(date_time), '%H:%M') AS minute, {_RANKS}, {_DISTINCT}
+SELECT channel, {_DAY} AS day, strftime(max(date_time), '%H:%M') AS minute, {RANKS}, {DISTINCT}
 FROM bid GROUP BY channel, {_DAY}""",
     "q17": f"""
-SELECT auction, {_DAY} AS day, {_RANKS},
+SELECT auction, {_DAY} AS day, {RANKS},
   min(price) AS min_price, max(price) AS max_price, avg(price) AS avg_price, sum(price) AS sum_price
 FROM bid GROUP BY auction, {_DAY}""",
     "q18": """
