@@ -20,7 +20,7 @@ from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import TIMESTAMP, sql_type
 from millstream.model.settings import EngineSettings, Kernel
 from millstream.model.time import to_datetime
-from millstream.plan.explain import explain_plan
+from millstream.plan.explain import explain_plan, some
 from millstream.plan.identities import identity
 from millstream.plan.nodes import AggregateView, QueryView, Stream, TopView, View
 from millstream.plan.windows import Window
@@ -310,9 +310,11 @@ class Statements:
         streams = {name: db.catalog.stream(name).stream for name in plan.streams}
         slacks = {name: slack_words(stream, db.store.progress(name)) for name, stream in streams.items()}
         kernels = {part.name: self._kernel_words(part, streams[part.stream]) for part in plan.on_spark}
+        kept_with = {part.name: db.store.kept_with(part.name) for part in plan.on_spark}
         # What was only explained is not kept.
         db.definitions.tidy_forms()
-        return _result([{"plan": line} for line in explain_plan(plan, streams, slacks, kernels)], {"plan": str})
+        lines = explain_plan(plan, streams, slacks, kernels, kept_with)
+        return _result([{"plan": line} for line in lines], {"plan": str})
 
     def _kernel_words(self, part: View, stream: Stream) -> list[str]:
         """What computes the delta of a part, why, and with what other parts."""
@@ -320,8 +322,7 @@ class Statements:
         partners = db.loop.reader.sharing(part, stream, db.loop.plans_of(db.catalog.stream(stream.name)))
         if isinstance(partners, str):
             return [f"kernel: Spark SQL, because {partners}"]
-        shown = ", ".join(partners[:5]) + (f" and {len(partners) - 5} more" if len(partners) > 5 else "")
-        return ["kernel: native", *([f"  shares its aggregation with {shown}"] if partners else [])]
+        return ["kernel: native", *([f"  shares its aggregation with {some(partners)}"] if partners else [])]
 
     def _unknown(self, name: str, position: Any) -> MillstreamError:
         known = [entry.name.lower() for entry in self._db.catalog]

@@ -34,10 +34,12 @@ def explain_plan(
     streams: Mapping[str, Stream],
     slacks: Mapping[str, str | None] | None = None,
     kernels: Mapping[str, Sequence[str]] | None = None,
+    kept_with: Mapping[str, Sequence[str]] | None = None,
 ) -> list[str]:
     """The parts of a view as indented lines, the view first.
 
-    `slacks` says how far watermarks are behind now, `kernels` what computes the delta of each part.
+    `slacks` says how far watermarks are behind now, `kernels` what computes the delta of each part, and `kept_with`
+    what other views are merged together with it.
     """
     lines: list[str] = []
     for part in reversed(plan.parts):
@@ -45,7 +47,11 @@ def explain_plan(
             lines += _explain_query(part)
         else:
             lines += explain_view(
-                part, streams[part.stream], (slacks or {}).get(part.stream), (kernels or {}).get(part.name, ())
+                part,
+                streams[part.stream],
+                (slacks or {}).get(part.stream),
+                (kernels or {}).get(part.name, ()),
+                (kept_with or {}).get(part.name, ()),
             )
     return lines
 
@@ -88,11 +94,26 @@ def _settled(view: QueryView, rows: OuterRows) -> str:
     )
 
 
-def explain_view(view: View, stream: Stream, slack: str | None = None, kernel: Sequence[str] = ()) -> list[str]:
+def some(names: Sequence[str]) -> str:
+    """Names, but not too many.
+
+    >>> some(["a", "b", "c", "d", "e", "f", "g"])
+    'a, b, c, d, e and 2 more'
+    """
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def explain_view(
+    view: View,
+    stream: Stream,
+    slack: str | None = None,
+    kernel: Sequence[str] = (),
+    kept_with: Sequence[str] = (),
+) -> list[str]:
     """The plan of one part as indented lines, the last step first."""
     lines = [f"{'part' if view.hidden else 'view'} {view.name}"]
     if isinstance(view, AggregateView):
-        lines += _explain_aggregate(view, stream)
+        lines += _explain_aggregate(view, stream, kept_with)
     elif isinstance(view, TopView):
         lines += _explain_top(view)
     else:
@@ -115,7 +136,7 @@ def explain_view(view: View, stream: Stream, slack: str | None = None, kernel: S
     return lines
 
 
-def _explain_aggregate(view: AggregateView, stream: Stream) -> list[str]:
+def _explain_aggregate(view: AggregateView, stream: Stream, kept_with: Sequence[str]) -> list[str]:
     lines = [f"  emits: {_trigger(view.trigger)}, {view.trigger.accumulation}"]
     lines.append("  in the store, in the epoch's transaction")
     if view.having is not None:
@@ -123,6 +144,8 @@ def _explain_aggregate(view: AggregateView, stream: Stream) -> list[str]:
     lines.append(f"    merge deltas into state by {', '.join(k.sql for k in view.keys) or 'one group'}")
     bound = explain_keyed_state(view) if isinstance(view.window, KeyedWindow) else _bound(view)
     lines.append(f"    state: {bound}")
+    if kept_with:
+        lines.append(f"    merged together with {some(kept_with)}")
     if view.windows_close:
         lines.append(
             "    late: none, the windows are on processing time"

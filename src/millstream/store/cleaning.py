@@ -16,6 +16,7 @@ import duckdb
 from millstream.plan.nodes import QueryView, Stream, View
 from millstream.store.changelog import changes_table, epoch_of, until
 from millstream.store.letters import forget_letters
+from millstream.store.shelves import changed_view
 
 # In processing time.
 _EVERY = 60 * 1_000_000
@@ -30,13 +31,13 @@ class Cleaner:
         self._work: Future[None] | None = None
         self._began_at: int | None = None
 
-    def clean(self, views: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
+    def clean(self, changelogs: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
         """Begin to remove what is too old, if that is due and not under way already."""
         if self._began_at is not None and now - self._began_at < _EVERY:
             return
         if self._work is None or self._work.done():
             self._began_at = now
-            self._work = self._pool.submit(self._run, tuple(views), tuple(streams), now)
+            self._work = self._pool.submit(self._run, tuple(changelogs), tuple(streams), now)
 
     def settle(self) -> None:
         """Wait for what is under way."""
@@ -46,12 +47,12 @@ class Cleaner:
     def close(self) -> None:
         self._pool.shutdown()
 
-    def _run(self, views: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
+    def _run(self, changelogs: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
         with closing(self._cursor()) as connection:
-            for view in views:
+            for view in changelogs:
                 if view.changelog_retain is not None and not view.hidden and not view.only_grows:
                     with _attempt(connection):
-                        _forget_changes(connection, view.name, now - view.changelog_retain)
+                        _forget_changes(connection, view, now - view.changelog_retain)
             for stream in streams:
                 with _attempt(connection):
                     forget_letters(connection, stream, now)
@@ -71,16 +72,17 @@ def _attempt(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def _forget_changes(connection: duckdb.DuckDBPyConnection, view: str, old_at: int) -> None:
+def _forget_changes(connection: duckdb.DuckDBPyConnection, changelog: View | QueryView, old_at: int) -> None:
     ((epoch,),) = connection.execute("SELECT max(epoch) FROM ms.epochs WHERE committed_at <= ?", [old_at]).fetchall()
     if epoch is None:
         return
-    old = f"{changes_table(view)} WHERE {until(epoch)}"
-    ((newest,),) = connection.execute(f"SELECT {epoch_of('max(__change)')} FROM {old}").fetchall()
-    if newest is not None:
+    old = f"{changes_table(changelog.name)} WHERE {until(epoch)}"
+    newest = f"SELECT {changed_view(changelog)} AS view, {epoch_of('max(__change)')} AS epoch FROM {old} GROUP BY 1"
+    found = connection.execute(f"SELECT view, epoch FROM ({newest}) WHERE view IS NOT NULL").fetchall()
+    if found:
         connection.execute(f"DELETE FROM {old}")
-        connection.execute("DELETE FROM ms.cleaned WHERE view = ?", [view])
-        connection.execute("INSERT INTO ms.cleaned VALUES (?, ?)", [view, newest])
+        connection.execute("DELETE FROM ms.cleaned WHERE view IN (SELECT unnest(?))", [[view for view, _ in found]])
+        connection.executemany("INSERT INTO ms.cleaned VALUES (?, ?)", found)
 
 
 def _thin_out_epochs(connection: duckdb.DuckDBPyConnection, old_at: int) -> None:

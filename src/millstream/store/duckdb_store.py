@@ -22,7 +22,7 @@ from millstream.kernel.functions import create_user_function, remove_user_functi
 from millstream.model.errors import MillstreamError
 from millstream.model.user_functions import UserFunction
 from millstream.plan.lateness import Lateness
-from millstream.plan.nodes import VERSIONS, AppendView, QueryView, Stream, View, ViewPlan
+from millstream.plan.nodes import VERSIONS, AppendView, Part, QueryView, Stream, View, ViewPlan
 from millstream.sql import quote
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
@@ -49,12 +49,15 @@ from millstream.store.moment import Moment
 from millstream.store.naming import internal, public
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.query import QueryMaintainer
+from millstream.store.shelves import SHELVED, Shelves
 from millstream.store.swap import Swapping
 from millstream.store.table import Table
 from millstream.store.triggered import TriggeredAggregate
 from millstream.store.writing import Writing
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+_READABLE = (2, 3)
+"""A store of format 2 is one of format 3 in which every view has tables of its own."""
 
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS ms;
@@ -69,7 +72,7 @@ CREATE TABLE IF NOT EXISTS ms.epochs (
     rows_used BIGINT, rows_filtered BIGINT, rows_late BIGINT, rows_failed BIGINT,
     offsets VARCHAR, watermarks VARCHAR, streams VARCHAR, views VARCHAR, timings VARCHAR);
 """
-_TABLES += COMPLETENESS
+_TABLES += COMPLETENESS + SHELVED
 
 
 class DuckDBStore:
@@ -79,17 +82,20 @@ class DuckDBStore:
         self._connection = open_database(path, memory)
         self._lock = threading.RLock()
         self._writing = Writing(self._connection)
+        self._shelves = Shelves(self._connection, self._writing)
         with self._transaction() as txn:
             txn.execute(_TABLES)
             version = _one(txn.execute("SELECT version FROM ms.format"))
             if version is None:
                 txn.execute(f"INSERT INTO ms.format VALUES ({FORMAT_VERSION})")
-            elif version[0] != FORMAT_VERSION:
+            elif version[0] not in _READABLE:
                 raise MillstreamError(
                     "STORE_VERSION",
                     f"the store has format {version[0]}, this release reads {FORMAT_VERSION}",
                     hint="open it with the release that wrote it",
                 )
+            else:
+                txn.execute(f"UPDATE ms.format SET version = {FORMAT_VERSION} WHERE version < {FORMAT_VERSION}")
             row = _one(txn.execute("SELECT max(epoch) FROM ms.epochs"))
         self._epoch = (row[0] if row else None) or 0
         self._cleaner = Cleaner(self.cursor)
@@ -109,6 +115,7 @@ class DuckDBStore:
                 with suppress(duckdb.Error):
                     self._connection.execute("ROLLBACK")
                 self._writing.forget()
+                self._shelves.forget()
                 if isinstance(error, duckdb.Error):
                     raise store_error(error) from None
                 raise
@@ -181,12 +188,15 @@ class DuckDBStore:
                     continue
                 maintainer(part).create(txn, deltas[part.name], self._epoch, now)
                 self._save_progress(txn, part.name, "view", history.get(part.name))
+                if part.name not in history:
+                    self._shelves.put(part)
         for part in plan.parts:
             self._note_progress(part.name, "view", history.get(part.name))
 
     def change_view(self, old: ViewPlan, new: ViewPlan, statement: str) -> None:
         """Give a view another text, or other options, in place: its contents stay."""
         name = new.view.name
+        self._take_from_shelves([name])
         with self._transaction() as txn:
             txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [statement, name])
             if old.view.only_grows != new.view.only_grows:
@@ -196,6 +206,7 @@ class DuckDBStore:
                 else:
                     write_out(txn, name, own)
         self._writing.forget(*(part.name for part in new.parts))
+        self._put_on_shelves([new.view])
 
     def change_stream(self, name: str, statement: str, files: Sequence[str] = ()) -> None:
         """Give a stream that nothing was read of another text, and the files that it leaves out."""
@@ -205,6 +216,8 @@ class DuckDBStore:
 
     def drop(self, *names: str, letters_of: Sequence[str] = ()) -> None:
         """Drop a stream or a table, or a view with its hidden parts; also its letters of some streams."""
+        # Of a changelog on a shelf it may be removing rows that go.
+        self._cleaner.settle()
         with self._transaction() as txn:
             for name in names:
                 self._drop(txn, name)
@@ -234,6 +247,7 @@ class DuckDBStore:
         # Views first: one may be over a table of the same relation.
         for table, kind in sorted(kinds.items(), key=lambda item: item[1] != "VIEW"):
             txn.execute(f"DROP {'VIEW' if kind == 'VIEW' else 'TABLE'} ms.{quote(table)}")
+        self._shelves.drop(name)
         txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.progress WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.files WHERE stream = ?", [name])
@@ -289,9 +303,38 @@ class DuckDBStore:
     # -- the epoch -----------------------------------------------------------------------------
 
     def commit(self, part: EpochPart) -> int:
+        with self._lock:
+            feeding = {i.relation for q in part.queries if isinstance(q.view, QueryView) for i in q.view.inputs}
+            swapped = [name for swap in part.swaps for name in (*swap.built, *(old.name for old in swap.old.parts))]
+            self._take_from_shelves([*self._shelves.misplaced(part.views, feeding), *swapped])
+            epoch = self._commit(part, feeding)
+            joined = [v.view for v in part.views if v.catching_up is None and self.view_progress(v.view.name)]
+            self._note(part)
+            self._put_on_shelves([*joined, *(view for swap in part.swaps for view in swap.new.parts)])
+        views = [view.view for view in part.views] + [query.view for query in part.queries]
+        changelogs = self._shelves.changelogs(views)
+        self._cleaner.clean(changelogs, [stream.stream for stream in part.streams], part.now)
+        return epoch
+
+    def _take_from_shelves(self, names: Sequence[str]) -> None:
+        """Give views tables of their own, if they have none."""
+        if moved := [name for name in dict.fromkeys(names) if name in self._shelves]:
+            self._cleaner.settle()
+            with self._transaction():
+                for name in moved:
+                    self._shelves.take(name)
+
+    def _put_on_shelves(self, parts: Sequence[Part]) -> None:
+        """Keep views with others of their kind, where they belong there."""
+        if moved := [part for part in parts if self.view_progress(part.name) is None]:
+            self._cleaner.settle()
+            with self._transaction():
+                for part in moved:
+                    self._shelves.put(part)
+
+    def _commit(self, part: EpochPart, feeding: set[str]) -> int:
         with self._transaction() as txn:
             epoch = self._epoch + 1
-            feeding = {i.relation for q in part.queries if isinstance(q.view, QueryView) for i in q.view.inputs}
             changed: set[str] = set()
             stale: dict[str, int] = {}
             for stream in part.streams:
@@ -299,6 +342,7 @@ class DuckDBStore:
                 name = stream.stream.name
                 stale[name] = self._commit_stream(txn, stream, moment)
                 changed |= {n for n in (name, name + VERSIONS) if n in feeding and is_changed(txn, n)}
+            self._shelves.merge([view for view in part.views if view.view.name in self._shelves], epoch, part.now)
             for view in part.views:
                 if self._commit_view(txn, view, epoch, part, view.view.name in feeding):
                     changed.add(view.view.name)
@@ -319,7 +363,11 @@ class DuckDBStore:
                 assert isinstance(rows.view, AppendView)
                 Append(rows.view).let_go(txn, Moment(epoch, part.now, rows.before, rows.after))
             self._record(txn, part, epoch, stale)
-        self._epoch = epoch
+        return epoch
+
+    def _note(self, part: EpochPart) -> None:
+        """Remember what has been committed."""
+        self._epoch += 1
         for stream in part.streams:
             self._note_progress(stream.stream.name, "stream", stream.progress)
         for view in part.views:
@@ -328,9 +376,6 @@ class DuckDBStore:
             self._writing.forget(*swap.gone, *swap.built, *(view.name for view in swap.new.parts))
             for name in swap.gone:
                 self._note_progress(name, "view", None)
-        views = [view.view for view in part.views] + [query.view for query in part.queries]
-        self._cleaner.clean(views, [stream.stream for stream in part.streams], part.now)
-        return epoch
 
     def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, at: Moment) -> int:
         """Commit a stream's share; of a table, how many changes came too late to change anything."""
@@ -350,13 +395,7 @@ class DuckDBStore:
     ) -> bool:
         """Commit a view's share; whether others have to know of changes."""
         moment = Moment(epoch, whole.now, part.before, part.after)
-        statements = self._writing.of(part.view.name, moment, feeds=feeds)
-        match maintainer(part.view):
-            case LiveAggregate() | TriggeredAggregate() as keeper:
-                keeper.merge(statements, part.delta, repeats=part.repeats)
-            case keeper:
-                keeper.merge(statements, part.delta)
-        changed = statements.changes is not None and statements.changes.finish()
+        changed = part.view.name not in self._shelves and self._merge(part, moment, feeds)
         stream = next((s.stream for s in whole.streams if s.stream.name == part.view.stream), None)
         if stream is not None and part.late_rows is not None:
             keep_late(txn, stream, part.view.name, moment, part.late_rows)
@@ -364,6 +403,16 @@ class DuckDBStore:
             keep_dead(txn, stream, part.view.name, moment, part.failed_rows)
         self._save_progress(txn, part.view.name, "view", part.catching_up)
         return changed
+
+    def _merge(self, part: ViewPart, at: Moment, feeds: bool) -> bool:
+        """Merge the delta of a view that has tables of its own; whether others have to know of changes."""
+        statements = self._writing.of(part.view.name, at, feeds=feeds)
+        match maintainer(part.view):
+            case LiveAggregate() | TriggeredAggregate() as keeper:
+                keeper.merge(statements, part.delta, repeats=part.repeats)
+            case keeper:
+                keeper.merge(statements, part.delta)
+        return statements.changes is not None and statements.changes.finish()
 
     def _record(self, txn: duckdb.DuckDBPyConnection, part: EpochPart, epoch: int, stale: Mapping[str, int]) -> None:
         offsets = {s.stream.name: dict(s.progress.offsets) for s in part.streams}
@@ -398,6 +447,11 @@ class DuckDBStore:
         with self._lock:
             due = [maintainer(view).next_due_at(self._connection) for view in views]
         return min((at for at in due if at is not None), default=None)
+
+    def kept_with(self, view: str) -> list[str]:
+        """The views that are merged together with one."""
+        with self._lock:
+            return self._shelves.beside(view)
 
     # -- reading -------------------------------------------------------------------------------
 
