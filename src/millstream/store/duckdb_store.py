@@ -91,7 +91,7 @@ class DuckDBStore:
             elif version[0] not in _READABLE:
                 raise MillstreamError(
                     "STORE_VERSION",
-                    f"the store has format {version[0]}, this release reads {FORMAT_VERSION}",
+                    f"the store has format {version[0]}, this release reads {' and '.join(map(str, _READABLE))}",
                     hint="open it with the release that wrote it",
                 )
             else:

@@ -320,7 +320,7 @@ def test_dropping_leaves_nothing(harness: Harness) -> None:
     harness.store.drop("bids")
     left: Sequence[tuple[str]] = (
         harness.store.cursor()
-        .execute("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'v.%' OR table_name LIKE 'bids.%'")
+        .execute("SELECT table_name FROM duckdb_tables() WHERE regexp_matches(table_name, '^(v[.]|bids[.]|__shelf)')")
         .fetchall()
     )
     assert left == []
