@@ -310,7 +310,9 @@ class DuckDBStore:
             epoch = self._commit(part, feeding)
             joined = [v.view for v in part.views if v.catching_up is None and self.view_progress(v.view.name)]
             self._note(part)
-            self._put_on_shelves([*joined, *(view for swap in part.swaps for view in swap.new.parts)])
+            # The epoch is committed: what cannot be moved now stays where it is.
+            with suppress(MillstreamError):
+                self._put_on_shelves([*joined, *(view for swap in part.swaps for view in swap.new.parts)])
         views = [view.view for view in part.views] + [query.view for query in part.queries]
         changelogs = self._shelves.changelogs(views)
         self._cleaner.clean(changelogs, [stream.stream for stream in part.streams], part.now)

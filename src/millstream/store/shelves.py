@@ -144,7 +144,9 @@ class Shelves:
 
     def put(self, part: Part) -> None:
         """Put a view that has tables of its own on a shelf, if that is the place for it."""
-        if not _may_share(part) or not all(are_few(self._count(part.name, kind)) for kind in _KINDS):
+        if part.name in self or not _may_share(part):
+            return
+        if not all(are_few(self._count(part.name, kind)) for kind in _KINDS):
             return
         assert isinstance(part, AggregateView)
         columns = {kind: self._columns(internal(part.name, kind)) for kind in _KINDS}
