@@ -175,12 +175,11 @@ class Shelves:
     def take(self, name: str) -> None:
         """Give a view that is on a shelf tables of its own."""
         run = self._connection.execute
-        for table in (internal(name, kind) for kind in _KINDS):
-            rows = f"SELECT * EXCLUDE (rowid) FROM {table} ORDER BY rowid"
-            run(f"CREATE OR REPLACE TEMP TABLE __from_shelf AS {rows}")
-            run(f"DROP VIEW {table}")
-            run(f"CREATE TABLE {table} AS SELECT * FROM __from_shelf")
-            run("DROP TABLE __from_shelf")
+        for kind in _KINDS:
+            shown, taken = internal(name, kind), internal(name, f"{kind} taken")
+            run(f"CREATE TABLE {taken} AS SELECT * EXCLUDE (rowid) FROM {shown} ORDER BY rowid")
+            run(f"DROP VIEW {shown}")
+            run(f"ALTER TABLE {taken} RENAME TO {quote(f'{name}.{kind}')}")
         self.drop(name)
 
     def drop(self, name: str) -> None:
