@@ -13,6 +13,7 @@ from sqlglot import exp
 from millstream.engine.as_of import read_as_of
 from millstream.engine.catalog import StreamEntry, ViewEntry
 from millstream.engine.notes import completeness_words, event_time_words, slack_words
+from millstream.engine.replacing import SUCCESSOR
 from millstream.engine.result import Result
 from millstream.engine.subscription import Subscription
 from millstream.engine.tables import column_notes, dated, deciding_columns, find_table, select_keys
@@ -310,7 +311,10 @@ class Statements:
         streams = {name: db.catalog.stream(name).stream for name in plan.streams}
         slacks = {name: slack_words(stream, db.store.progress(name)) for name, stream in streams.items()}
         kernels = {part.name: self._kernel_words(part, streams[part.stream]) for part in plan.on_spark}
-        kept_with = {part.name: db.store.kept_with(part.name) for part in plan.on_spark}
+        kept_with: dict[str, list[str]] = {}
+        if isinstance(explain.target, str):
+            names = {part.name: db.store.kept_with(part.name) for part in plan.on_spark}
+            kept_with = {part: [n for n in others if not n.endswith(SUCCESSOR)] for part, others in names.items()}
         # What was only explained is not kept.
         db.definitions.tidy_forms()
         lines = explain_plan(plan, streams, slacks, kernels, kept_with)

@@ -28,8 +28,6 @@ _SPARK_NAMES = {
     pa.date32(): "DATE",
     TIMESTAMP: "TIMESTAMP",
 }
-_ROW_ID = "rowid"
-"""What the store calls the place of a row. A column of that name would hide it, however it is written."""
 _KEPT_BY_THE_LOG = frozenset({"_raw", "_offset", "_landed_at", "_tombstone"})
 _STORE_NAMES = {pa.int32(): "INTEGER", pa.string(): "VARCHAR", pa.binary(): "BLOB"}
 
@@ -63,15 +61,8 @@ class Schema:
 def check_names(schema: Schema) -> None:
     """Refuse names that could not be quoted alike everywhere, and those kept for the engine."""
     for column in schema.columns:
-        check_column_name(column.name)
-        for name in _field_names(column.type):
+        for name in (column.name, *_field_names(column.type)):
             check_name(name)
-
-
-def check_column_name(name: str) -> None:
-    check_name(name)
-    if name.lower() == _ROW_ID:
-        raise MillstreamError("RESERVED_NAME", f"{name!r} is reserved", hint="give the column another name")
 
 
 def check_name(name: str) -> None:

@@ -19,7 +19,6 @@ from sqlglot.errors import OptimizeError
 from sqlglot.optimizer.qualify import qualify
 
 from millstream.model.errors import MillstreamError, Position
-from millstream.model.schema import check_column_name
 from millstream.model.settings import ViewOptions
 from millstream.plan.blocks import BlockPlanner, Source
 from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, Stream, TopView, ViewPlan
@@ -480,8 +479,4 @@ def _rename(query: exp.Query, names: list[str] | None, error: Callable[..., Mill
                 item,
                 hint="name one with AS, leave one out with * EXCEPT (…), or join with USING, which makes them one",
             )
-        try:
-            check_column_name(name)
-        except MillstreamError as refused:
-            raise error(refused.code, refused.message, item, hint="name it with AS") from None
         seen.add(name.lower())

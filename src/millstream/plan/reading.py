@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError, Position, did_you_mean
-from millstream.model.schema import Column, check_column_name, is_storable, spark_type, sql_type
+from millstream.model.schema import Column, check_name, is_storable, spark_type, sql_type
 from millstream.plan.aggregates import aggregate_name
 from millstream.plan.nodes import Stream
 from millstream.plan.windows import AnyWindow, CountWindow, SessionWindow, SlideWindow, Window
@@ -170,7 +170,7 @@ class Reading:
                     hint="name one with AS",
                 )
             try:
-                check_column_name(name)
+                check_name(name)
             except MillstreamError as error:
                 raise self.error(error.code, error.message, node, hint="name it with AS") from None
             seen.add(name.lower())

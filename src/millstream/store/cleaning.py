@@ -8,7 +8,7 @@ its relation is just being dropped or the disk is full, is left for the next tim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
 
 import duckdb
@@ -42,7 +42,7 @@ class Cleaner:
     def settle(self) -> None:
         """Wait for what is under way."""
         if self._work is not None:
-            self._work.result()
+            wait([self._work])
 
     def close(self) -> None:
         self._pool.shutdown()

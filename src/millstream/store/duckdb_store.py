@@ -46,10 +46,10 @@ from millstream.store.letters import (
 )
 from millstream.store.maintainers import maintainer
 from millstream.store.moment import Moment
-from millstream.store.naming import internal, public
+from millstream.store.naming import check_columns, columns_of, internal, public
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.query import QueryMaintainer
-from millstream.store.shelves import SHELVED, Shelves
+from millstream.store.shelves import SHELVED, Shelves, may_share
 from millstream.store.swap import Swapping
 from millstream.store.table import Table
 from millstream.store.triggered import TriggeredAggregate
@@ -120,6 +120,14 @@ class DuckDBStore:
                     raise store_error(error) from None
                 raise
 
+    @contextmanager
+    def _undisturbed(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A transaction that takes rows out of changelogs, of which the cleaner may be removing some."""
+        with self._lock:
+            self._cleaner.settle()
+            with self._transaction() as txn:
+                yield txn
+
     def close(self) -> None:
         self._cleaner.close()
         with self._lock:
@@ -162,6 +170,7 @@ class DuckDBStore:
             _skip(txn, stream.name, files)
 
     def create_table(self, stream: Stream, statement: str, now: int, files: Sequence[str] = ()) -> None:
+        check_columns(stream.name, stream.schema.names())
         with self._transaction() as txn:
             self._remember(txn, stream.name, "table", statement, now)
             create_letters(txn, stream)
@@ -180,6 +189,8 @@ class DuckDBStore:
     ) -> None:
         """Create a view and its hidden parts; a part with `history` catches up from there before it joins its
         stream. One of kind `successor` is to take the place of another."""
+        for part in plan.parts:
+            check_columns(plan.view.name, columns_of(part))
         with self._transaction() as txn:
             self._remember(txn, plan.view.name, kind, statement, now)
             for part in plan.parts:
@@ -188,7 +199,7 @@ class DuckDBStore:
                     continue
                 maintainer(part).create(txn, deltas[part.name], self._epoch, now)
                 self._save_progress(txn, part.name, "view", history.get(part.name))
-                if part.name not in history:
+                if may_share(part) and part.name not in history:
                     self._shelves.put(part)
         for part in plan.parts:
             self._note_progress(part.name, "view", history.get(part.name))
@@ -196,7 +207,8 @@ class DuckDBStore:
     def change_view(self, old: ViewPlan, new: ViewPlan, statement: str) -> None:
         """Give a view another text, or other options, in place: its contents stay."""
         name = new.view.name
-        self._take_from_shelves([name])
+        if not self._shelves.suits(new.view):
+            self._take_from_shelves([name])
         with self._transaction() as txn:
             txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [statement, name])
             if old.view.only_grows != new.view.only_grows:
@@ -216,9 +228,7 @@ class DuckDBStore:
 
     def drop(self, *names: str, letters_of: Sequence[str] = ()) -> None:
         """Drop a stream or a table, or a view with its hidden parts; also its letters of some streams."""
-        # Of a changelog on a shelf it may be removing rows that go.
-        self._cleaner.settle()
-        with self._transaction() as txn:
+        with self._undisturbed() as txn:
             for name in names:
                 self._drop(txn, name)
             drop_letters_for(txn, letters_of, names)
@@ -306,32 +316,32 @@ class DuckDBStore:
         with self._lock:
             feeding = {i.relation for q in part.queries if isinstance(q.view, QueryView) for i in q.view.inputs}
             swapped = [name for swap in part.swaps for name in (*swap.built, *(old.name for old in swap.old.parts))]
-            self._take_from_shelves([*self._shelves.misplaced(part.views, feeding), *swapped])
+            outdated = [v.view for v in part.views if v.view.name in self._shelves and not self._shelves.suits(v.view)]
+            names = [view.name for view in outdated]
+            self._take_from_shelves([*names, *self._shelves.misplaced(part.views, feeding), *swapped])
             epoch = self._commit(part, feeding)
             joined = [v.view for v in part.views if v.catching_up is None and self.view_progress(v.view.name)]
             self._note(part)
-            # The epoch is committed: what cannot be moved now stays where it is.
-            with suppress(MillstreamError):
-                self._put_on_shelves([*joined, *(view for swap in part.swaps for view in swap.new.parts)])
-        views = [view.view for view in part.views] + [query.view for query in part.queries]
-        changelogs = self._shelves.changelogs(views)
-        self._cleaner.clean(changelogs, [stream.stream for stream in part.streams], part.now)
+            new = [*outdated, *joined, *(view for swap in part.swaps for view in swap.new.parts)]
+            self._put_on_shelves([view for view in new if view.name not in feeding])
+            views = [view.view for view in part.views] + [query.view for query in part.queries]
+            changelogs = self._shelves.changelogs(views)
+            self._cleaner.clean(changelogs, [stream.stream for stream in part.streams], part.now)
         return epoch
 
     def _take_from_shelves(self, names: Sequence[str]) -> None:
         """Give views tables of their own, if they have none."""
         if moved := [name for name in dict.fromkeys(names) if name in self._shelves]:
-            self._cleaner.settle()
-            with self._transaction():
+            with self._undisturbed():
                 for name in moved:
                     self._shelves.take(name)
 
     def _put_on_shelves(self, parts: Sequence[Part]) -> None:
-        """Keep views with others of their kind, where they belong there."""
-        if moved := [part for part in parts if self.view_progress(part.name) is None]:
-            self._cleaner.settle()
-            with self._transaction():
-                for part in moved:
+        """Keep views with others of their kind, where they belong there. One that cannot be moved stays where it is:
+        what it is moved after has been committed."""
+        for part in parts:
+            if may_share(part) and part.name not in self._shelves and self.view_progress(part.name) is None:
+                with suppress(MillstreamError), self._undisturbed():
                     self._shelves.put(part)
 
     def _commit(self, part: EpochPart, feeding: set[str]) -> int:

@@ -7,7 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from millstream.model.errors import MillstreamError
+from millstream.plan.nodes import AggregateView, Part, QueryView
 from millstream.sql import quote
+
+_ROW_ID = "rowid"
+"""What DuckDB calls the place of a row. In a table with a column of that name it could not be asked for."""
 
 
 def literal(text: str) -> str:
@@ -51,3 +56,25 @@ def matched(keys: Iterable[str], left: str, right: str) -> str:
     't."a" = r."a" AND t."b" = r."b"'
     """
     return " AND ".join(f"{left}.{quote(key)} = {right}.{quote(key)}" for key in keys)
+
+
+def check_columns(relation: str, columns: Iterable[str]) -> None:
+    """Refuse a relation that cannot be kept."""
+    for column in columns:
+        if column.lower() == _ROW_ID:
+            raise MillstreamError(
+                "RESERVED_NAME",
+                f"{relation} cannot have a column called {column!r}",
+                detail="the store has one of that name in each of its tables",
+                hint="give it another name, with AS in the query that selects it",
+            )
+
+
+def columns_of(part: Part) -> list[str]:
+    """The columns of a part of a view that have names of a user's choice."""
+    match part:
+        case QueryView():
+            return list(part.columns)
+        case AggregateView():
+            return [out.name for out in part.outputs]
+    return [name for name, _ in part.columns]

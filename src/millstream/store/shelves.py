@@ -62,8 +62,9 @@ class Shelves:
         self._views: dict[str, AggregateView] = {}
         """The views that shelves are kept as, those that were needed so far."""
         self._came: dict[str, int] = {}
-        """How many groups of a view have come since its groups were last counted, if it is known to be of the shape of
-        its shelf: another release may have planned it otherwise."""
+        """How many groups of a view have come since its groups were last counted."""
+        self._plans: dict[str, Part] = {}
+        """What views looked like when they were last found to be of the shape of their shelf."""
         self._known: dict[str, _Place] | None = None
 
     @property
@@ -126,26 +127,36 @@ class Shelves:
 
     # -- moving --------------------------------------------------------------------------------
 
+    def suits(self, view: Part) -> bool:
+        """Whether a view is on a shelf for views of its shape. Its options may have changed, or how it is planned."""
+        name = view.name
+        if name not in self or not may_share(view):
+            return False
+        if self._plans.get(name) is not view:
+            assert isinstance(view, AggregateView)
+            if not self._places[name].shelf.startswith(_shape_name(view)):
+                return False
+            self._plans[name] = view
+        return True
+
     def misplaced(self, parts: Sequence[ViewPart], feeding: set[str]) -> list[str]:
         """The views that a shelf is not the place for any more, with the deltas of an epoch."""
-        return [p.view.name for p in parts if p.view.name in self and not self._belongs(p, p.view.name in feeding)]
+        return [
+            part.view.name
+            for part in parts
+            if part.view.name in self and (part.view.name in feeding or self._outgrows(part))
+        ]
 
-    def _belongs(self, part: ViewPart, feeds: bool) -> bool:
-        view, rows = part.view, part.delta.num_rows if part.delta is not None else 0
-        assert isinstance(view, AggregateView)
-        known = view.name in self._came or self._places[view.name].shelf.startswith(_shape_name(view))
-        if feeds or not known:
-            return False
-        came = self._came[view.name] = self._came.get(view.name, 0) + rows
+    def _outgrows(self, part: ViewPart) -> bool:
+        name, rows = part.view.name, part.delta.num_rows if part.delta is not None else 0
+        came = self._came[name] = self._came.get(name, 0) + rows
         if are_few(came):
-            return True
-        self._came[view.name] = 0
-        return are_few(self._count(view.name, "state") + rows)
+            return False
+        self._came[name] = 0
+        return not are_few(self._count(name, "state") + rows)
 
     def put(self, part: Part) -> None:
-        """Put a view that has tables of its own on a shelf, if that is the place for it."""
-        if part.name in self or not _may_share(part):
-            return
+        """Put a view that has tables of its own and may share on a shelf, if there is not too much in them."""
         if not all(are_few(self._count(part.name, kind)) for kind in _KINDS):
             return
         assert isinstance(part, AggregateView)
@@ -159,6 +170,7 @@ class Shelves:
             "INSERT INTO ms.shelved VALUES (?, ?, ?, ?)", [part.name, place.shelf, place.key, place.number]
         )
         self._places[part.name] = place
+        self._plans[part.name] = part
         self._writing.forget(part.name)
 
     def _move(self, own: str, shelf: str, columns: Mapping[str, str], place: _Place) -> None:
@@ -189,7 +201,8 @@ class Shelves:
             return
         run = self._connection.execute
         run("DELETE FROM ms.shelved WHERE view = ?", [name])
-        self._came.pop(name, None)
+        for known in (self._came, self._plans):
+            known.pop(name, None)
         if any(other.shelf == place.shelf for other in self._places.values()):
             for kind in _KINDS:
                 run(f"DELETE FROM {internal(place.shelf, kind)} WHERE {place.is_here}")
@@ -216,7 +229,7 @@ def changed_view(changelog: View | QueryView) -> str:
     return f"(SELECT view FROM ms.shelved WHERE shelf = {literal(changelog.name)} AND number = {key})"
 
 
-def _may_share(part: Part) -> bool:
+def may_share(part: Part) -> bool:
     """Whether a view is of a kind that shelves are for."""
     return isinstance(maintainer_of(part), LiveAggregate) and not part.hidden and part.retain is None
 

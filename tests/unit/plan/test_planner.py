@@ -180,7 +180,6 @@ def test_what_holds_an_aggregate_is_no_key() -> None:
         (f"SELECT window_start, count(*) AS n {TUMBLE} GROUP BY channel", "WINDOW_NOT_GROUPED", "window_start"),
         ("SELECT price, price FROM bids", "DUPLICATE_COLUMN", "price"),
         ("SELECT price AS __p FROM bids", "RESERVED_NAME", "price"),
-        ("SELECT price AS RowId FROM bids", "RESERVED_NAME", "price"),
         ("SELECT sum(channel) AS s FROM bids", "TYPE_MISMATCH", "sum"),
         ("SELECT sum(sum(price)) AS s FROM bids", "NESTED_AGGREGATE", "sum"),
         ("SELECT price FROM bids WHERE sum(price) > 1", "AGGREGATE_IN_WHERE", "price"),

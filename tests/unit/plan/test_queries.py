@@ -335,8 +335,6 @@ def test_as_of_reads_the_versions() -> None:
         ("SELECT x FROM nowhere JOIN bids ON true", "UNKNOWN_RELATION"),
         ("SELECT a.nothing FROM bids a JOIN bids b ON a.auction = b.auction", "UNKNOWN_COLUMN"),
         ("SELECT a.price, b.price FROM bids a JOIN bids b ON a.auction = b.auction", "DUPLICATE_COLUMN"),
-        ("SELECT auction AS rowid FROM totals", "RESERVED_NAME"),
-        ("SELECT auction AS __a FROM totals", "RESERVED_NAME"),
         ("SELECT total FROM totals NATURAL JOIN sellers", "NO_COMMON_COLUMN"),
         ("SELECT a.price FROM bids a JOIN totals b ON a.auction = b.auction EMIT ON WATERMARK", "EMIT_NEEDS_WINDOW"),
         ("SELECT b.price FROM bids b JOIN totals FOR SYSTEM_TIME AS OF b.ts AS t ON true", "NOT_VERSIONED"),

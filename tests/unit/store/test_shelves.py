@@ -18,7 +18,7 @@ from millstream.plan.nodes import AggregateView, ViewPlan
 from millstream.plan.planner import plan_view
 from millstream.sql import parse_statement
 from millstream.sql.statements import CreateView
-from millstream.store import shelves
+from millstream.store import duckdb_store, shelves
 from millstream.store.duckdb_store import DuckDBStore
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
 from millstream.store.writing import Statements
@@ -149,7 +149,7 @@ def test_a_view_on_a_shelf_is_as_one_by_itself(steps: list[tuple[Any, ...]], man
             path.mkdir()
             with pytest.MonkeyPatch.context() as inner:
                 if not shared:
-                    inner.setattr(shelves, "_may_share", lambda _: False)
+                    inner.setattr(duckdb_store, "may_share", lambda _: False)
                 views = Views(path)
                 for name in NAMES[::2]:
                     views.create(name)
@@ -172,7 +172,7 @@ def perform(views: Views, step: tuple[Any, ...]) -> None:
         case "take", name:
             views.store._take_from_shelves([name])
         case "put", name:
-            if name in views.views and not views.store.query(f"FROM ms.shelved WHERE view = '{name}'").num_rows:
+            if name in views.views:
                 views.store._put_on_shelves([views.views[name]])
         case _:
             views.reopen()
@@ -270,7 +270,7 @@ def test_changes_of_each_view_go_when_they_are_too_old(tmp_path: Path) -> None:
 
 def test_a_store_of_the_format_before_shelves_is_read(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as before:
-        before.setattr(shelves, "_may_share", lambda _: False)
+        before.setattr(duckdb_store, "may_share", lambda _: False)
         views.create("k0")
         views.epoch({"k0": delta((1, 0, 2, 10))})
     cursor = views.store.cursor()
@@ -282,3 +282,31 @@ def test_a_store_of_the_format_before_shelves_is_read(views: Views, monkeypatch:
     assert views.shelves() == [{"k1"}]
     assert views.store.query("SELECT n_k0 FROM k0").to_pylist() == [{"n_k0": 4}]
     assert views.store.query("SELECT version FROM ms.format").to_pylist() == [{"version": 3}]
+
+
+def test_views_that_are_planned_otherwise_go_to_another_shelf(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("k0", "k1"):
+        views.create(name)
+    views.epoch({"k0": delta((1, 0, 2, 10))})
+    views.reopen()
+    before = views.store.query("SELECT DISTINCT shelf FROM ms.shelved")
+    monkeypatch.setattr(shelves, "_shape_name", lambda _: "__shelf_of_the_next_release_")
+    views.epoch({"k0": delta((1, 0, 2, 10)), "k1": delta((1, 0, 2, 10))})
+    assert views.shelves() == [{"k0", "k1"}]
+    assert views.store.query("SELECT DISTINCT shelf FROM ms.shelved") != before
+    assert views.store.query("SELECT n_k0, n_k1 FROM k0, k1").to_pylist() == [{"n_k0": 4, "n_k1": 2}]
+
+
+def test_only_options_that_matter_move_a_view(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("k0", "k1"):
+        views.create(name)
+    moved: list[str] = []
+    take = shelves.Shelves.take
+    monkeypatch.setattr(shelves.Shelves, "take", lambda self, name: moved.append(name) or take(self, name))
+    old = ViewPlan((views.views["k0"],))
+    views.store.change_view(old, ViewPlan((planned("k0"),)), "CREATE VIEW …")
+    assert moved == []
+    views.store.change_view(old, ViewPlan((planned("k0", "WITH (changelog_retain = '5 minutes')"),)), "CREATE VIEW …")
+    assert (moved, views.shelves()) == (["k0"], [{"k0"}, {"k1"}])
+    views.store.change_view(old, ViewPlan((planned("k0", "WITH (retain = '5 minutes')"),)), "CREATE VIEW …")
+    assert (moved, views.shelves()) == (["k0", "k0"], [{"k1"}])
