@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from millstream.model.errors import MillstreamError
-from millstream.plan.nodes import AggregateView, Part, QueryView
+from millstream.plan.nodes import AggregateView, Part, QueryView, TopView
 from millstream.sql import quote
 
 _ROW_ID = "rowid"
@@ -77,4 +77,6 @@ def columns_of(part: Part) -> list[str]:
             return list(part.columns)
         case AggregateView():
             return [out.name for out in part.outputs]
+        case TopView():
+            return [name for name, _ in part.columns] + [out.name for out in part.outputs]
     return [name for name, _ in part.columns]
