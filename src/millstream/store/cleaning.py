@@ -24,20 +24,25 @@ _EPOCHS_RETAIN = 7 * 86_400 * 1_000_000
 _HOUR = 3_600 * 1_000_000
 
 
+Changelogs = Callable[[Sequence[View | QueryView]], Sequence[View | QueryView]]
+"""Says what has the changelogs of views."""
+
+
 class Cleaner:
-    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection]) -> None:
+    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], changelogs: Changelogs) -> None:
         self._cursor = cursor
+        self._changelogs = changelogs
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="millstream-cleaning")
         self._work: Future[None] | None = None
         self._began_at: int | None = None
 
-    def clean(self, changelogs: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
+    def clean(self, views: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
         """Begin to remove what is too old, if that is due and not under way already."""
         if self._began_at is not None and now - self._began_at < _EVERY:
             return
         if self._work is None or self._work.done():
             self._began_at = now
-            self._work = self._pool.submit(self._run, tuple(changelogs), tuple(streams), now)
+            self._work = self._pool.submit(self._run, self._changelogs(views), tuple(streams), now)
 
     def settle(self) -> None:
         """Wait for what is under way."""

@@ -1,4 +1,4 @@
-"""The DuckDB file: opening it, its settings, its functions, cursors for readers.
+"""The DuckDB file: opening it, its settings, its functions, and what a relation in it is like.
 
 What always holds: external access is off and the configuration is locked before any user's SQL
 can arrive; Python variables are never found by name.
@@ -115,3 +115,14 @@ def _hll_estimate(sketches: pa.ChunkedArray) -> pa.Array:
         ],
         pa.int64(),
     )
+
+
+def count_rows(connection: duckdb.DuckDBPyConnection, relation: str) -> int:
+    rows: list[tuple[int]] = connection.execute(f"SELECT count(*) FROM {relation}").fetchall()
+    return rows[0][0]
+
+
+def column_types(connection: duckdb.DuckDBPyConnection, relation: str) -> dict[str, str]:
+    """The columns of a relation in their order, and their types."""
+    described = connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
+    return {name: type_ for name, type_, *_ in described}

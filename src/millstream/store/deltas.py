@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import duckdb
 
+from millstream.store.connection import count_rows
 from millstream.store.naming import added, public, removed
 
 
@@ -53,8 +54,7 @@ class Changes:
 
 
 def has_rows(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
-    rows: list[tuple[int]] = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
-    return rows[0][0] > 0
+    return count_rows(connection, table) > 0
 
 
 def is_changed(connection: duckdb.DuckDBPyConnection, relation: str) -> bool:

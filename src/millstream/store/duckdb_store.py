@@ -98,7 +98,7 @@ class DuckDBStore:
                 txn.execute(f"UPDATE ms.format SET version = {FORMAT_VERSION} WHERE version < {FORMAT_VERSION}")
             row = _one(txn.execute("SELECT max(epoch) FROM ms.epochs"))
         self._epoch = (row[0] if row else None) or 0
-        self._cleaner = Cleaner(self.cursor)
+        self._cleaner = Cleaner(self.cursor, self._shelves.changelogs)
         # What ms.progress says, so that planning an epoch asks no query.
         self._progress = self._load_progress()
 
@@ -325,8 +325,7 @@ class DuckDBStore:
             new = [*outdated, *joined, *(view for swap in part.swaps for view in swap.new.parts)]
             self._put_on_shelves([view for view in new if view.name not in feeding])
             views = [view.view for view in part.views] + [query.view for query in part.queries]
-            changelogs = self._shelves.changelogs(views)
-            self._cleaner.clean(changelogs, [stream.stream for stream in part.streams], part.now)
+            self._cleaner.clean(views, [stream.stream for stream in part.streams], part.now)
         return epoch
 
     def _take_from_shelves(self, names: Sequence[str]) -> None:

@@ -26,6 +26,7 @@ from millstream.plan.nodes import AggregateView, Key, Output, Part, QueryView, V
 from millstream.sql import quote
 from millstream.store.aggregate import LiveAggregate
 from millstream.store.changelog import HEADER
+from millstream.store.connection import column_types, count_rows
 from millstream.store.maintainers import maintainer_of
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, literal
@@ -130,9 +131,11 @@ class Shelves:
     def suits(self, view: Part) -> bool:
         """Whether a view is on a shelf for views of its shape. Its options may have changed, or how it is planned."""
         name = view.name
-        if name not in self or not may_share(view):
+        if name not in self:
             return False
         if self._plans.get(name) is not view:
+            if not may_share(view):
+                return False
             assert isinstance(view, AggregateView)
             if not self._places[name].shelf.startswith(_shape_name(view)):
                 return False
@@ -160,8 +163,9 @@ class Shelves:
         if not all(are_few(self._count(part.name, kind)) for kind in _KINDS):
             return
         assert isinstance(part, AggregateView)
-        columns = {kind: self._columns(internal(part.name, kind)) for kind in _KINDS}
-        shelf = _as_shelf(part, _shape_name(part) + _digest(columns["state"].values(), columns["changes"].values()))
+        columns = {kind: column_types(self._connection, internal(part.name, kind)) for kind in _KINDS}
+        types = [type_ for kind in _KINDS for type_ in columns[kind].values()]
+        shelf = _as_shelf(part, _shape_name(part) + _digest(types))
         ((number,),) = self._connection.execute("SELECT coalesce(max(number), 0) + 1 FROM ms.shelved").fetchall()
         place = _Place(shelf.name, shelf.outputs[-1].name, number)
         for kind in _KINDS:
@@ -212,13 +216,8 @@ class Shelves:
             self._views.pop(place.shelf, None)
             self._writing.forget(place.shelf)
 
-    def _columns(self, table: str) -> dict[str, str]:
-        """The types of the columns of a table."""
-        return {name: type_ for name, type_, *_ in self._connection.execute(f"DESCRIBE {table}").fetchall()}
-
     def _count(self, name: str, kind: str) -> int:
-        rows: list[tuple[int]] = self._connection.execute(f"SELECT count(*) FROM {internal(name, kind)}").fetchall()
-        return rows[0][0]
+        return count_rows(self._connection, internal(name, kind))
 
 
 def changed_view(changelog: View | QueryView) -> str:
@@ -283,5 +282,5 @@ def _portions(parts: Sequence[ViewPart]) -> Iterator[list[ViewPart]]:
     yield portion
 
 
-def _digest(*values: object) -> str:
-    return hashlib.sha256(repr([list(v) if isinstance(v, Iterable) else v for v in values]).encode()).hexdigest()[:16]
+def _digest(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]

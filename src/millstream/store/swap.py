@@ -30,6 +30,7 @@ from millstream.store.changelog import (
     write_out,
 )
 from millstream.store.completeness import forget_completeness
+from millstream.store.connection import column_types
 from millstream.store.deltas import has_rows, is_changed, removing
 from millstream.store.letters import drop_letters_for
 from millstream.store.maintainers import maintainer_of
@@ -84,8 +85,7 @@ class Swapping:
     # -- the difference ------------------------------------------------------------------------
 
     def _columns(self, relation: str) -> list[tuple[str, str]]:
-        described = self.connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
-        return [(name, type_) for name, type_, *_ in described]
+        return list(column_types(self.connection, relation).items())
 
     def _same_columns(self) -> bool:
         return self._columns(public(self._name)) == self._columns(public(self._built))
