@@ -198,7 +198,8 @@ def _growth(plt: Any, sections: Sequence[Section]) -> Any:
     chart, axes = _panels(plt, rows, columns, 2.6 * rows, sharey=True)
     for axis, section in zip(axes, sections, strict=False):
         what = section.name.removeprefix("growth ")
-        scaled = [_scaled(figure, 1e-6) for figure in section.figures]
+        # A limit is far above, where the rest would be flat below it: it is in the table.
+        scaled = [_scaled(figure, 1e-6) for figure in section.figures if not figure.reference]
         _line(axis, scaled, _color("millstream"))
         at = [figure.at for figure in scaled if figure.at is not None]
         if 0 in at:

@@ -95,25 +95,25 @@ def fingerprint(connection: Any, relation: str, *, windowed: bool) -> dict[str, 
     return {"groups": int(groups), "n": int(n), "total": int(total), "hash": int(hash_)}
 
 
+def grouped(settings: dict[str, Any], paths: list[str]) -> str:
+    """The question as a one-shot query over directories of clicks; `window_start` is in microseconds."""
+    window = (settings["window_seconds"] or 0) * 1_000_000
+    start = f"epoch_us(ts) - epoch_us(ts) % {window} AS window_start, " if window else ""
+    files = [f"{path}/*.parquet" for path in paths]
+    key = f"id % {settings['groups']} AS key"
+    return f"SELECT {start}{key}, count(*) AS n, sum(price) AS total FROM read_parquet({files}) GROUP BY ALL"
+
+
 def check(settings: dict[str, Any], path: str, directory: Path) -> tuple[dict[str, int], dict[str, int]]:
     """What the view has after a restart, and what it should have."""
     with ms.connect(directory, spark=SPARK) as db:
         answer = db.query("SELECT * FROM answer").to_arrow()
     connection = connect()
     connection.register("answer", answer)
-    window = (settings["window_seconds"] or 0) * 1_000_000
-    paths = [f"{directory}/*.parquet" for directory in (path, settings["load"]) if directory is not None]
-    clicks = f"read_parquet({paths})"
-    key = f"id % {settings['groups']} AS key"
-    if window:
-        start = f"epoch_us(ts) - epoch_us(ts) % {window} AS window_start"
-        truth = f"(SELECT {start}, {key}, count(*) AS n, sum(price) AS total FROM {clicks} GROUP BY ALL)"
-        shown = "(SELECT * REPLACE (epoch_us(window_start) AS window_start) FROM answer)"
-    else:
-        truth = f"(SELECT {key}, count(*) AS n, sum(price) AS total FROM {clicks} GROUP BY ALL)"
-        shown = "answer"
-    windowed = bool(window)
-    return fingerprint(connection, shown, windowed=windowed), fingerprint(connection, truth, windowed=windowed)
+    windowed = bool(settings["window_seconds"])
+    shown = "(SELECT * REPLACE (epoch_us(window_start) AS window_start) FROM answer)" if windowed else "answer"
+    truth = grouped(settings, [directory for directory in (path, settings["load"]) if directory is not None])
+    return fingerprint(connection, shown, windowed=windowed), fingerprint(connection, f"({truth})", windowed=windowed)
 
 
 def run(job: Job) -> Answer:

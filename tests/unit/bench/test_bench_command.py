@@ -179,10 +179,9 @@ def test_points_of_growth_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = record(monkeypatch, growth, Answer(0, 1, 1, digest={}, notes=notes))
     monkeypatch.setattr(growth, "prepare", lambda clicks: clicks.path)
     growth.measure(plan("--runs", "2"))
-    turn = [f'{{"groups": {count}}}' for count in (1_000, 10_000, 100_000, 1_000_000, 10_000_000)]
-    assert [
-        settings for _, settings in asked if settings.startswith('{"groups"') and "load" not in settings
-    ] == turn * 2
+    counts = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+    turn = [(peer, f'{{"groups": {count}}}') for count in counts for peer in ("growth", "growth_once")]
+    assert [one for one in asked if one[1].startswith('{"groups"') and "load" not in one[1]] == turn * 2
     kept = [settings for _, settings in asked if "load" in settings]
     assert len(kept) == 2 * 4
     assert kept[:4] == kept[4:]

@@ -68,11 +68,26 @@ def test_the_slack_covers_the_disorder() -> None:
         assert dict(point.settings)["slack_seconds"] * 1_000_000 >= point.clicks.disorder_us
 
 
-def test_the_target_needs_both_ends() -> None:
+def test_a_target_needs_both_ends() -> None:
     for what in growth.JUDGED:
-        (target,) = growth.targets(what, {"10,000 groups": 4.0, "10,000,000 groups": 2.0})
-        assert target.met
         assert growth.targets(what, {"10,000 groups": 4.0, "1,000,000 groups": 2.0}) == []
+
+
+def test_a_larger_view_may_cost_half() -> None:
+    (target,) = growth.targets(growth.KEPT, {"10,000 groups": 4.0, "10,000,000 groups": 2.0})
+    assert (target.met, target.aim) == (True, False)
+    (target,) = growth.targets(growth.KEPT, {"10,000 groups": 4.0, "10,000,000 groups": 1.9})
+    assert target.missed
+
+
+def test_of_as_many_groups_as_rows_a_share_of_the_limit_is_asked() -> None:
+    speeds = {"10,000 groups": 8.0, "10,000,000 groups": 2.0}
+    limits = {"one-shot DuckDB: 10,000 groups": 40.0, "one-shot DuckDB: 10,000,000 groups": 5.0}
+    share, falls = growth.targets(growth.WORST, speeds | limits)
+    assert (share.value, share.bound, share.aim) == (0.4, 0.12, False)
+    assert (falls.value, falls.aim) == (0.25, True)
+    assert "0.12 x" in falls.what, "what the limit keeps is said beside it"
+    assert growth.targets(growth.WORST, speeds)[0].value is None
 
 
 def test_a_window_and_partitions_are_said_in_the_statements() -> None:
