@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from bench.job import SLACK_SECONDS
+
 if TYPE_CHECKING:
     import millstream as ms
 
@@ -28,6 +30,8 @@ class Standing:
     """(column, expression) of each key."""
     where: str | None = None
     window_seconds: int | None = None
+    waits: bool = False
+    """Whether it answers for a window when that is complete, instead of at once."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -38,7 +42,8 @@ class Standing:
     def millstream_sql(self) -> str:
         window = ("window_start", "window_end") if self.window_seconds else ()
         source = f"TUMBLE(bids, ts, INTERVAL {self.window_seconds} SECONDS)" if self.window_seconds else "bids"
-        return f"CREATE MATERIALIZED VIEW {self.name} AS {self._select(window, source, window)}"
+        emit = " EMIT ON WATERMARK" if self.waits else ""
+        return f"CREATE MATERIALIZED VIEW {self.name} AS {self._select(window, source, window)}{emit}"
 
     def spark_sql(self) -> str:
         """For a temporary view `bids`, a stream or a table."""
@@ -51,7 +56,9 @@ class Standing:
         micros = (self.window_seconds or 0) * 1_000_000
         window = f"epoch_us(ts) - epoch_us(ts) % {micros}"
         shown = (f"{window} AS window_start",) if self.window_seconds else ()
-        return self._select(shown, "bids", (window,) if self.window_seconds else ())
+        complete = f"{window} + {micros} <= (SELECT epoch_us(max(ts)) - {SLACK_SECONDS * 1_000_000} FROM bids)"
+        having = f" HAVING {complete}" if self.waits else ""
+        return self._select(shown, "bids", (window,) if self.window_seconds else ()) + having
 
     def _select(self, window: tuple[str, ...], source: str, grouped_window: tuple[str, ...]) -> str:
         shown = ", ".join((*window, *(f"{expression} AS {name}" for name, expression in self.keys), AGGREGATES))
@@ -117,11 +124,11 @@ _PARTS = 50
 """Every query looks at one auction in so many."""
 
 
-def standing(count: int) -> tuple[Standing, ...]:
-    """So many queries with different filters and keys."""
+def standing(count: int, *, waits: bool = False) -> tuple[Standing, ...]:
+    """So many queries with different filters and keys, some of them with windows; if they wait, all with windows."""
     found = []
     for number in range(count):
         keys, window = _KEYS[number % len(_KEYS)]
         where = f"auction % {_PARTS} = {number % _PARTS} AND price > {100 + 7 * number}"
-        found.append(Standing(f"q{number:04d}", keys, where, window))
+        found.append(Standing(f"q{number:04d}", keys, where, window or (10 if waits else None), waits))
     return tuple(found)

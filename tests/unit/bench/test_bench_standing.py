@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from bench.data import generate
-from bench.job import Answer
+from bench.job import SLACK_SECONDS, Answer
 from bench.peers.latency_native import ends, latencies, offsets
 from bench.percentiles import percentile
 from bench.runner import Run
@@ -66,6 +66,19 @@ def test_renderings_say_the_same() -> None:
         "GROUP BY window_start, window_end, bidder % 10"
     )
     assert query.spark_sql().endswith("FROM bids WHERE price > 5 GROUP BY window(ts, '10 seconds'), bidder % 10")
+
+
+def test_queries_that_wait_have_complete_windows_only() -> None:
+    connection = with_bids(400_000)
+    at_once, waits = (standing(10, waits=waits) for waits in (False, True))
+    assert all(query.window_seconds and query.millstream_sql().endswith("EMIT ON WATERMARK") for query in waits)
+    assert [(query.keys, query.where) for query in waits] == [(query.keys, query.where) for query in at_once]
+    complete = connection.execute(waits[2].duckdb_sql()).fetchall()
+    every = connection.execute(at_once[2].duckdb_sql()).fetchall()
+    ((newest,),) = connection.execute("SELECT epoch_us(max(ts)) FROM bids").fetchall()
+    bound = newest - SLACK_SECONDS * 1_000_000
+    assert sorted(complete) == sorted(row for row in every if row[0] + 10_000_000 <= bound)
+    assert 0 < len(complete) < len(every)
 
 
 def test_percentiles_are_values_that_were_measured() -> None:
