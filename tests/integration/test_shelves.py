@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import millstream as ms
 
@@ -79,3 +80,71 @@ def test_views_come_and_go_on_a_shelf(connect: Connect) -> None:
     assert db.query("SELECT n FROM total").rows() == [{"n": sum(n for _, n, _ in expected(rows, 4))}]
     replayed = {change["k"]: change["n"] for change in db.changes("v2").rows() if change["op"] == "upsert"}
     assert sorted(replayed.items()) == [(k, n) for k, n, _ in expected(rows, 5)]
+
+
+WINDOWS = {
+    "closed": "SELECT window_start, window_end, k, count(*) AS n, sum(x) AS s FROM TUMBLE(e, ts, INTERVAL 10 SECONDS) "
+    "WHERE x % {d} = 0 GROUP BY window_start, window_end, k EMIT ON WATERMARK",
+    "panes": "SELECT window_start, window_end, k, count(*) AS n, sum(x) AS s "
+    "FROM HOP(e, ts, INTERVAL 5 SECONDS, INTERVAL 10 SECONDS) WHERE x % {d} = 0 GROUP BY window_start, window_end, k "
+    "EMIT EARLY EVERY 3 ROWS ON WATERMARK LATE EVERY 1 ROW RETRACTING ALLOWED LATENESS INTERVAL 20 SECONDS",
+    "pieces": "SELECT k, count(*) AS n, sum(x) AS s FROM e WHERE x % {d} = 0 GROUP BY k EMIT EVERY 5 ROWS DISCARDING",
+    "timed": "SELECT k, count(*) AS n, sum(x) AS s FROM e WHERE x % {d} = 0 GROUP BY k EMIT EVERY 5 SECONDS",
+    "sessions": "SELECT window_start, window_end, k, count(*) AS n, sum(x) AS s "
+    "FROM SESSION(e PARTITION BY k, ts, INTERVAL 3 SECONDS) WHERE x % {d} = 0 GROUP BY window_start, window_end, k",
+    "slides": "SELECT window_start, window_end, k, count(*) AS n, sum(x) AS s "
+    "FROM SLIDE(e PARTITION BY k, ts, INTERVAL 4 SECONDS) WHERE x % {d} = 0 "
+    "GROUP BY window_start, window_end, k EMIT ON WATERMARK",
+    "fours": "SELECT window_start, window_end, k, count(*) AS n, sum(x) AS s "
+    "FROM COUNT_WINDOW(e PARTITION BY k, 4) WHERE x % {d} = 0 GROUP BY window_start, window_end, k",
+}
+"""Every kind of aggregating view but live ones."""
+
+
+def test_views_of_every_kind_are_kept_together(connect: Connect) -> None:
+    """Three of a kind with different filters, beside each alone in a database of its own: what readers and subscribers
+    see is the same, whatever fires, and after a restart."""
+    seen = []
+    for alone in (False, True):
+        found: dict[str, object] = {}
+        for divisors in ([1], [2], [3]) if alone else ([1, 2, 3],):
+            clock, name = ms.ManualClock(0), f"db{len(divisors)}{divisors[0]}"
+            db = open_with_views(connect, name, clock, divisors)
+            for step in range(6):
+                base = 6_000_000 * step
+                rows = [
+                    {"k": x % 3, "x": x, "ts": base + (x * 977_777) % 9_000_000 - (9_000_000 if x % 7 == step else 0)}
+                    for x in range(step * 31, step * 31 + 31)
+                ]
+                db.insert("e", [{**row, "ts": instant(row["ts"])} for row in rows])
+                db.drain()
+                clock.advance(4)
+                db.drain()
+                if step == 3:
+                    db.close()
+                    db = connect(name, clock=clock)
+            for view in [f"{kind}{divisor}" for kind in WINDOWS for divisor in divisors]:
+                changes = db.changes(view).rows()
+                order = {"retract": 0, "delete": 0, "insert": 1, "upsert": 1}
+                changes.sort(key=lambda row: (row["epoch"], order[row["op"]], repr(row)))
+                found[view] = (sorted(map(repr, db.query(f"SELECT * FROM {view}").rows())), changes)
+                kind = view[:-1]
+                expected = [f"merged together with {', '.join(f'{kind}{d}' for d in divisors if f'{kind}{d}' != view)}"]
+                assert together(db, view) == ([] if alone else expected)
+            db.close()
+        seen.append(dict(sorted(found.items())))
+    assert all(rows for rows, _ in seen[0].values()), "every view has something to show"
+    assert seen[0] == seen[1]
+
+
+def open_with_views(connect: Connect, name: str, clock: ms.ManualClock, divisors: list[int]) -> ms.Database:
+    db = connect(name, clock=clock)
+    db.sql("CREATE STREAM e (k BIGINT, x BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL 1 SECOND)")
+    for kind, text in WINDOWS.items():
+        for divisor in divisors:
+            db.sql(f"CREATE MATERIALIZED VIEW {kind}{divisor} AS {text.format(d=divisor)}")
+    return db
+
+
+def instant(micros: int) -> datetime:
+    return datetime(2025, 1, 1) + timedelta(microseconds=micros)

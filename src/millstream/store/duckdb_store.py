@@ -24,7 +24,6 @@ from millstream.model.user_functions import UserFunction
 from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import VERSIONS, AppendView, Part, QueryView, Stream, View, ViewPlan
 from millstream.sql import quote
-from millstream.store.aggregate import LiveAggregate
 from millstream.store.append import Append
 from millstream.store.changelog import fold_in, read_changes_sql, write_out
 from millstream.store.cleaning import Cleaner
@@ -44,7 +43,7 @@ from millstream.store.letters import (
     keep_dead,
     keep_late,
 )
-from millstream.store.maintainers import maintainer
+from millstream.store.maintainers import maintainer, merge_delta
 from millstream.store.moment import Moment
 from millstream.store.naming import check_columns, columns_of, internal, public
 from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
@@ -52,12 +51,11 @@ from millstream.store.query import QueryMaintainer
 from millstream.store.shelves import SHELVED, Shelves, may_share
 from millstream.store.swap import Swapping
 from millstream.store.table import Table
-from millstream.store.triggered import TriggeredAggregate
 from millstream.store.writing import Writing
 
-FORMAT_VERSION = 3
-_READABLE = (2, 3)
-"""A store of format 2 is one of format 3 in which every view has tables of its own."""
+FORMAT_VERSION = 4
+_READABLE = (2, 3, 4)
+"""Stores of format 2 and 3 are some of format 4 in which no view, or only live ones, are kept together."""
 
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS ms;
@@ -98,7 +96,7 @@ class DuckDBStore:
                 txn.execute(f"UPDATE ms.format SET version = {FORMAT_VERSION} WHERE version < {FORMAT_VERSION}")
             row = _one(txn.execute("SELECT max(epoch) FROM ms.epochs"))
         self._epoch = (row[0] if row else None) or 0
-        self._cleaner = Cleaner(self.cursor, self._shelves.changelogs)
+        self._cleaner = Cleaner(self.cursor, self._shelves.kept_as)
         # What ms.progress says, so that planning an epoch asks no query.
         self._progress = self._load_progress()
 
@@ -418,11 +416,7 @@ class DuckDBStore:
     def _merge(self, part: ViewPart, at: Moment, feeds: bool) -> bool:
         """Merge the delta of a view that has tables of its own; whether others have to know of changes."""
         statements = self._writing.of(part.view.name, at, feeds=feeds)
-        match maintainer(part.view):
-            case LiveAggregate() | TriggeredAggregate() as keeper:
-                keeper.merge(statements, part.delta, repeats=part.repeats)
-            case keeper:
-                keeper.merge(statements, part.delta)
+        merge_delta(maintainer(part.view), statements, part.delta, repeats=part.repeats)
         return statements.changes is not None and statements.changes.finish()
 
     def _record(self, txn: duckdb.DuckDBPyConnection, part: EpochPart, epoch: int, stale: Mapping[str, int]) -> None:
@@ -456,7 +450,7 @@ class DuckDBStore:
 
     def next_due_at(self, views: Sequence[View]) -> int | None:
         with self._lock:
-            due = [maintainer(view).next_due_at(self._connection) for view in views]
+            due = [maintainer(view).next_due_at(self._connection) for view in self._shelves.kept_as(views)]
         return min((at for at in due if at is not None), default=None)
 
     def kept_with(self, view: str) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, TopView, View
 from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow
 from millstream.store.aggregate import LiveAggregate
@@ -12,6 +14,7 @@ from millstream.store.sessions import SessionAggregate
 from millstream.store.slides import SlideAggregate
 from millstream.store.top import TopRows
 from millstream.store.triggered import TriggeredAggregate
+from millstream.store.writing import Statements
 
 Aggregate = LiveAggregate | TriggeredAggregate | SessionAggregate | SlideAggregate | CountAggregate
 Maintainer = Aggregate | Append | TopRows
@@ -30,6 +33,16 @@ def maintainer(view: View) -> Maintainer:
 def maintainer_of(part: Part) -> Maintainer | QueryMaintainer:
     """Who keeps a part of a view."""
     return QueryMaintainer(part) if isinstance(part, QueryView) else maintainer(part)
+
+
+def merge_delta(keeper: Maintainer, statements: Statements, delta: pa.Table | None, *, repeats: bool) -> None:
+    """Let a keeper do what an epoch asks: merge a delta, if there is one, and fire what is due. Only aggregates over
+    time or over all take a group in several rows."""
+    match keeper:
+        case LiveAggregate() | TriggeredAggregate():
+            keeper.merge(statements, delta, repeats=repeats)
+        case _:
+            keeper.merge(statements, delta)
 
 
 def _aggregate(view: AggregateView) -> Aggregate:

@@ -1,13 +1,14 @@
 """Views that are kept together, so that a few statements merge a thousand of them.
 
-A statement takes the store some milliseconds however few rows it merges. So live views that differ only in what
+A statement takes the store some milliseconds however few rows it merges. So aggregating views that differ only in what
 Spark computes (filters, keys, arguments of aggregates) are kept as one, on a *shelf*: an aggregating view with one more
-key, the number of the view that a group is of, which is merged like any other. In the places of its tables such a view
-has SQL views of its share of the shelf, and whoever reads those sees no difference.
+key, the number of the view that a group is of, which is merged and fires like any other. In the places of its tables
+such a view has SQL views of its share of the shelf, and whoever reads those sees no difference.
 
-What always holds: a view is on a shelf, or it has tables of its own. Views that grow, feed others or let go of what is
-old have, since on a shelf all of that would cost more. A view is moved between two epochs, never within one: see
-`store.writing` for what DuckDB must not be asked of rows that the same transaction has added.
+What always holds: a view is on a shelf, or it has tables of its own. Views that are large, feed others or let go of
+what is old have, since on a shelf all of that would cost more. All that is on a shelf has come equally far: one
+watermark says what fires. A view is moved between two epochs, never within one: see `store.writing` for what DuckDB
+must not be asked of rows that the same transaction has added. For the same reason a shelf is merged once in an epoch.
 
 Owns `ms.shelved`: which view is on which shelf, and which column of the shelf has which number for it.
 """
@@ -15,8 +16,9 @@ Owns `ms.shelved`: which view is on which shelf, and which column of the shelf h
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -24,21 +26,25 @@ import pyarrow as pa
 from millstream.plan.aggregates import Accumulator
 from millstream.plan.nodes import AggregateView, Key, Output, Part, QueryView, View
 from millstream.sql import quote
-from millstream.store.aggregate import LiveAggregate
 from millstream.store.changelog import HEADER
 from millstream.store.connection import column_types, count_rows
-from millstream.store.maintainers import maintainer_of
+from millstream.store.maintainers import maintainer, merge_delta
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, literal
 from millstream.store.protocol import ViewPart
+from millstream.store.triggered import TriggeredAggregate
 from millstream.store.writing import Writing, are_few
 
 SHELVED = """
 CREATE TABLE IF NOT EXISTS ms.shelved (view VARCHAR, shelf VARCHAR, key VARCHAR, number INTEGER);
 """
 _PREFIX = "__shelf_"
-_KINDS = ("state", "changes")
-"""The tables of a live view."""
+_STATE = "state"
+_HEADERS = {"changes": len(HEADER), "rows": 2, "shown": 3}
+"""The other tables that a view may have, and how many columns of each come before those of the view."""
+_SHARE = 8
+"""A view may be one of so many parts of its shelf before its size counts. Where all are large none is in the way of the
+others, and it would take longer to give each its own place than to merge them together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,9 @@ class _Place:
     @property
     def is_here(self) -> str:
         return f"{self.key} = {self.number}"
+
+
+AnyView = TypeVar("AnyView", View, View | QueryView)
 
 
 class Shelves:
@@ -88,35 +97,42 @@ class Shelves:
         shelf = self._places[view].shelf if view in self._places else None
         return [name for name, place in self._places.items() if place.shelf == shelf and name != view]
 
-    def changelogs(self, views: Iterable[View | QueryView]) -> list[View | QueryView]:
-        """What has the changelogs of some views: themselves or their shelves."""
-        having = (self._shelf(v) if isinstance(v, AggregateView) and v.name in self else v for v in views)
-        return list({view.name: view for view in having}.values())
+    def kept_as(self, views: Iterable[AnyView]) -> list[AnyView]:
+        """What has the tables of some views: themselves or their shelves."""
+        kept: dict[str, AnyView] = {}
+        for view in views:
+            having = self._shelf(view) if isinstance(view, AggregateView) and view.name in self else view
+            kept[having.name] = having
+        return list(kept.values())
 
     # -- merging -------------------------------------------------------------------------------
 
     def merge(self, parts: Sequence[ViewPart], epoch: int, now: int) -> None:
-        """Merge the deltas of views that are on shelves."""
-        together: dict[tuple[str, Moment, pa.Schema], list[ViewPart]] = {}
+        """Do for views that are on shelves what an epoch asks; none of them is `misplaced`."""
+        together: dict[str, list[ViewPart]] = {}
+        for part in parts:
+            together.setdefault(self._places[part.view.name].shelf, []).append(part)
+        for name, members in together.items():
+            at = Moment(epoch, now, members[0].before, members[0].after)
+            keeper = maintainer(self._shelf(members[0].view))
+            repeats = any(part.repeats for part in members)
+            merge_delta(keeper, self._writing.of(name, at), self._together(members), repeats=repeats)
+
+    def _together(self, parts: Sequence[ViewPart]) -> pa.Table | None:
+        """The deltas of views on a shelf with its key, if there are any."""
+        numbered = []
         for part in parts:
             if part.delta is not None and part.delta.num_rows:
-                at = Moment(epoch, now, part.before, part.after)
-                together.setdefault((self._places[part.view.name].shelf, at, part.delta.schema), []).append(part)
-        filled = set[str]()
-        for (name, at, _), members in together.items():
-            shelf = self._shelf(members[0].view)
-            statements = self._writing.of(name, at)
-            # Only the first may be large: rows are added to the shelf after that.
-            for some in _portions(members) if name in filled else [members]:
-                delta = pa.concat_tables([self._numbered(part) for part in some]).combine_chunks()
-                LiveAggregate(shelf).merge(statements, delta, repeats=any(part.repeats for part in some))
-                filled.add(name)
-
-    def _numbered(self, part: ViewPart) -> pa.Table:
-        """A delta with the key of the shelf."""
-        assert part.delta is not None
-        place = self._places[part.view.name]
-        return part.delta.append_column(place.key, pa.repeat(pa.scalar(place.number, pa.int32()), part.delta.num_rows))
+                place = self._places[part.view.name]
+                number = pa.repeat(pa.scalar(place.number, pa.int32()), part.delta.num_rows)
+                numbered.append(part.delta.append_column(place.key, number))
+        if not numbered:
+            return None
+        if any(delta.schema != numbered[0].schema for delta in numbered):
+            # What is kept of them is of the same types; partial results may be narrower in one than in another.
+            schema = pa.unify_schemas([delta.schema for delta in numbered], promote_options="permissive")
+            numbered = [delta.select(schema.names).cast(schema) for delta in numbered]
+        return pa.concat_tables(numbered).combine_chunks()
 
     def _shelf(self, view: Part) -> AggregateView:
         """The view that the shelf of one is kept as."""
@@ -143,46 +159,65 @@ class Shelves:
         return True
 
     def misplaced(self, parts: Sequence[ViewPart], feeding: set[str]) -> list[str]:
-        """The views that a shelf is not the place for any more, with the deltas of an epoch."""
+        """The views that a shelf is not the place for any more, with what an epoch has for them."""
+        shelved = [part for part in parts if part.view.name in self]
+        reached: dict[str, tuple[int, int]] = {}
+        for part in shelved:
+            reached.setdefault(self._places[part.view.name].shelf, (part.before, part.after))
         return [
             part.view.name
-            for part in parts
-            if part.view.name in self and (part.view.name in feeding or self._outgrows(part))
+            for part in shelved
+            if part.view.name in feeding
+            or reached[self._places[part.view.name].shelf] != (part.before, part.after)
+            or self._outgrows(part)
         ]
 
     def _outgrows(self, part: ViewPart) -> bool:
+        """Whether a statement of its own costs less than what the size of a view costs on its shelf."""
         name, rows = part.view.name, part.delta.num_rows if part.delta is not None else 0
+        if not are_few(rows):
+            return True
         came = self._came[name] = self._came.get(name, 0) + rows
         if are_few(came):
             return False
         self._came[name] = 0
-        return not are_few(self._count(name, "state") + rows)
+        groups, all_groups = (self._count(kept, _STATE) + rows for kept in (name, self._places[name].shelf))
+        return not are_few(groups) and groups * _SHARE >= all_groups
 
     def put(self, part: Part) -> None:
         """Put a view that has tables of its own and may share on a shelf, if there is not too much in them."""
-        if not all(are_few(self._count(part.name, kind)) for kind in _KINDS):
-            return
         assert isinstance(part, AggregateView)
-        columns = {kind: column_types(self._connection, internal(part.name, kind)) for kind in _KINDS}
-        types = [type_ for kind in _KINDS for type_ in columns[kind].values()]
+        kinds = self._kinds(part.name)
+        if not all(are_few(self._count(part.name, kind)) for kind in kinds):
+            return
+        columns = {kind: column_types(self._connection, internal(part.name, kind)) for kind in kinds}
+        types = [type_ for kind in kinds for type_ in columns[kind].values()]
         shelf = _as_shelf(part, _shape_name(part) + _digest(types))
         ((number,),) = self._connection.execute("SELECT coalesce(max(number), 0) + 1 FROM ms.shelved").fetchall()
         place = _Place(shelf.name, shelf.outputs[-1].name, number)
-        for kind in _KINDS:
-            self._move(internal(part.name, kind), internal(shelf.name, kind), _shared(kind, columns[kind]), place)
+        for kind in kinds:
+            # What was last published of a group has the number of its view, too.
+            published = [f"__p{len(part.outputs)}"] if _publishes_in(kind, part) else []
+            marks = (*published, place.key)
+            self._move(
+                internal(part.name, kind), internal(shelf.name, kind), _shared(kind, columns[kind]), place, marks
+            )
         self._connection.execute(
             "INSERT INTO ms.shelved VALUES (?, ?, ?, ?)", [part.name, place.shelf, place.key, place.number]
         )
         self._places[part.name] = place
         self._plans[part.name] = part
         self._writing.forget(part.name)
+        # What the view has may be due though nothing else on the shelf is.
+        self._writing.reached_anew(place.shelf)
 
-    def _move(self, own: str, shelf: str, columns: Mapping[str, str], place: _Place) -> None:
-        """Move the rows of a table to a shelf, and show them in its place."""
+    def _move(self, own: str, shelf: str, columns: Mapping[str, str], place: _Place, marks: Sequence[str]) -> None:
+        """Move the rows of a table to a shelf, and show them in its place; `marks` have the number of the view."""
         run = self._connection.execute
         there = ", ".join(f"{quote(column)} AS {quote(shared)}" for column, shared in columns.items())
         back = ", ".join(f"{quote(shared)} AS {quote(column)}" for column, shared in columns.items())
-        rows = f"SELECT {there}, CAST({place.number} AS INTEGER) AS {place.key} FROM {own}"
+        numbers = ", ".join(f"CAST({place.number} AS INTEGER) AS {mark}" for mark in marks)
+        rows = f"SELECT {there}, {numbers} FROM {own}"
         run(f"CREATE TABLE IF NOT EXISTS {shelf} AS {rows} LIMIT 0")
         run(f"INSERT INTO {shelf} {rows} ORDER BY rowid")
         run(f"DROP TABLE {own}")
@@ -191,7 +226,7 @@ class Shelves:
     def take(self, name: str) -> None:
         """Give a view that is on a shelf tables of its own."""
         run = self._connection.execute
-        for kind in _KINDS:
+        for kind in self._kinds(self._places[name].shelf):
             shown, taken = internal(name, kind), internal(name, f"{kind} taken")
             run(f"CREATE TABLE {taken} AS SELECT * EXCLUDE (rowid) FROM {shown} ORDER BY rowid")
             run(f"DROP VIEW {shown}")
@@ -207,14 +242,24 @@ class Shelves:
         run("DELETE FROM ms.shelved WHERE view = ?", [name])
         for known in (self._came, self._plans):
             known.pop(name, None)
+        kinds = self._kinds(place.shelf)
         if any(other.shelf == place.shelf for other in self._places.values()):
-            for kind in _KINDS:
+            for kind in kinds:
                 run(f"DELETE FROM {internal(place.shelf, kind)} WHERE {place.is_here}")
         else:
-            for kind in _KINDS:
+            for kind in kinds:
                 run(f"DROP TABLE {internal(place.shelf, kind)}")
             self._views.pop(place.shelf, None)
             self._writing.forget(place.shelf)
+
+    def _kinds(self, name: str) -> list[str]:
+        """The kinds of tables that a view or a shelf has."""
+        found = self._connection.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'ms' AND starts_with(table_name, ?)",
+            [f"{name}."],
+        ).fetchall()
+        tables = {table.removeprefix(f"{name}.") for (table,) in found}
+        return [kind for kind in (_STATE, *_HEADERS) if kind in tables]
 
     def _count(self, name: str, kind: str) -> int:
         return count_rows(self._connection, internal(name, kind))
@@ -230,7 +275,12 @@ def changed_view(changelog: View | QueryView) -> str:
 
 def may_share(part: Part) -> bool:
     """Whether a view is of a kind that shelves are for."""
-    return isinstance(maintainer_of(part), LiveAggregate) and not part.hidden and part.retain is None
+    return isinstance(part, AggregateView) and not part.hidden and part.retain is None
+
+
+def _publishes_in(kind: str, view: AggregateView) -> bool:
+    """Whether a table of groups also has what was last published of them."""
+    return kind == _STATE and isinstance(maintainer(view), TriggeredAggregate)
 
 
 def _shape(view: AggregateView) -> AggregateView:
@@ -263,23 +313,10 @@ def _as_shelf(view: AggregateView, name: str) -> AggregateView:
 
 def _shared(kind: str, columns: Iterable[str]) -> dict[str, str]:
     """What columns of a view's table are called on a shelf: its own have the names that the user has given them."""
-    if kind == "state":
+    if kind == _STATE:
         return {name: name for name in columns}
-    header = len(HEADER)
+    header = _HEADERS[kind]
     return {name: name if place < header else f"__c{place - header}" for place, name in enumerate(columns)}
-
-
-def _portions(parts: Sequence[ViewPart]) -> Iterator[list[ViewPart]]:
-    """Deltas in portions of few rows."""
-    portion, rows = list[ViewPart](), 0
-    for part in parts:
-        assert part.delta is not None
-        if portion and not are_few(rows + part.delta.num_rows):
-            yield portion
-            portion, rows = [], 0
-        portion.append(part)
-        rows += part.delta.num_rows
-    yield portion
 
 
 def _digest(value: object) -> str:

@@ -72,6 +72,10 @@ class Writing:
         self._reached[name] = instant
         return before
 
+    def reached_anew(self, name: str) -> None:
+        """Something has come to a view that may not have been brought as far."""
+        self._reached.pop(name, None)
+
     def forget(self, *names: str) -> None:
         """Forget what is known by some names, or everything."""
         for name in names or tuple(self._handed):
