@@ -211,6 +211,7 @@ ROW_FUNCTIONS: dict[str, str] = {"posexplode": "posexplode(array(1, 2))"}
 # What to know about a function. Where the store can fail on a value that Spark computes, it says so.
 NOTES: dict[str, str] = {
     "*": "of two DECIMALs fails in the store when the product has more than 18 digits and neither factor has",
+    "+": "of a FLOAT and another number is a FLOAT in the store, a DOUBLE in Spark; so are -, * and comparisons",
     "/": "of DECIMALs is a DOUBLE in the store, a DECIMAL in Spark",
     "avg": "takes no DECIMAL in a SELECT: avg(cast(x AS DOUBLE))",
     "mean": "as avg",
@@ -218,6 +219,7 @@ NOTES: dict[str, str] = {
         "of bytes that are not UTF-8 to STRING fails in the store; the digits of a DOUBLE as a STRING are those of "
         "Java 19 and later"
     ),
+    "date_format": "takes a constant of yyyy yy MM M MMM MMMM dd d HH H hh h mm m ss s a EEE EEEE and signs",
     "ceil": "of a DECIMAL fails in the store beyond 18 digits",
     "floor": "of a DECIMAL fails in the store beyond 18 digits",
     "from_unixtime": "fails in the store beyond the year 9999",

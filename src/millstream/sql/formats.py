@@ -7,6 +7,7 @@ where the store is not, so a text is also matched against a regular expression b
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from millstream.model.errors import MillstreamError
 
@@ -23,8 +24,18 @@ _READ = {
     "%-M": "[0-9]{1,2}",
     "%-S": "[0-9]{1,2}",
 }
-_WRITTEN = {*_READ, "%y", "%Istrict", "%-I", "%p", "%A", "%a", "%b", "%B", "%j"}
+_WRITTEN = {*_READ, "%y", "%Istrict", "%-I", "%p", "%A", "%a", "%b", "%B"}
 _PART = re.compile(r"%-?[A-Za-z](?:strict)?")
+
+
+def check_written(format_: str) -> None:
+    """Refuse a format that times are not printed alike with."""
+    _check(format_, _WRITTEN)
+
+
+def check_read(format_: str) -> None:
+    """Refuse a format that texts are not read alike with."""
+    _check(format_, set(_READ))
 
 
 def strftime_format(format_: str) -> str:
@@ -33,7 +44,7 @@ def strftime_format(format_: str) -> str:
     >>> strftime_format("%dstrict/%mstrict/%Y")
     '%d/%m/%Y'
     """
-    _check(format_, _WRITTEN)
+    check_written(format_)
     return _PART.sub(lambda part: part.group(0).removesuffix("strict"), format_)
 
 
@@ -43,7 +54,7 @@ def format_regex(format_: str) -> str:
     >>> format_regex("%Y-%mstrict")
     '[0-9]{4}\\\\-[0-9]{2}'
     """
-    _check(format_, set(_READ))
+    check_read(format_)
     written, at = "", 0
     for part in _PART.finditer(format_):
         written += re.escape(format_[at : part.start()]) + _READ[part.group(0)]
@@ -51,12 +62,21 @@ def format_regex(format_: str) -> str:
     return written + re.escape(format_[at:])
 
 
+# What Spark writes with one letter, however often: more of them than are known are read as two parts.
+_LETTERS = {"Y": "y", "y": "y", "m": "M", "b": "M", "B": "M", "A": "E", "a": "E"}
+
+
 def _check(format_: str, known: set[str]) -> None:
-    for part in _PART.findall(format_):
-        if part not in known:
-            raise _refused(part)
+    parts = list(_PART.finditer(format_))
+    for part in parts:
+        if part.group() not in known:
+            raise _refused(part.group())
+    for part, after in pairwise(parts):
+        letters = [_LETTERS.get(letter, letter) for one in (part, after) for letter in one.group().strip("%-")[:1]]
+        if part.end() == after.start() and letters[0] == letters[1]:
+            raise _refused(part.group() + after.group())
     rest = _PART.sub("", format_)
-    if re.search(r"[A-Za-z%\[\]]", rest):
+    if re.search(r"[A-Za-z%'#{}\[\]]", rest):
         raise _refused(rest)
 
 

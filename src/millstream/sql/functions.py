@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, Position
 from millstream.sql.allowlist import (
     AGGREGATE_EXAMPLES,
     AGGREGATES,
@@ -25,9 +25,11 @@ from millstream.sql.allowlist import (
     SCALARS,
     WINDOWED,
 )
+from millstream.sql.call_forms import misfit
 from millstream.sql.column_types import arrow_type
 from millstream.sql.parse import parse_statement
 from millstream.sql.positions import position_of
+from millstream.sql.signatures import SIGNATURES
 from millstream.sql.statements import Select
 from millstream.sql.syntax import (
     ALLOWED_ARGS,
@@ -183,6 +185,35 @@ class _Check:
             self.refuse_function(node, hint=_DETERMINISTIC)
         if not known and not clock:
             self.refuse_function(node)
+        if not (isinstance(node, exp.Anonymous) and node.name.lower() in self.udfs):
+            self.form(node)
+
+    def form(self, node: exp.Expr) -> None:
+        """Refuse a call with arguments that not both engines would look at."""
+        try:
+            found = misfit(node)
+        except MillstreamError as error:
+            error.position = self.place(node)
+            raise
+        if found is not None:
+            known = [form for name in found.names for form in SIGNATURES[name]]
+            raise MillstreamError(
+                "ARGUMENT_NOT_ALLOWED",
+                f"this call of {found.names[0]} is not part of StreamSQL: {found.message}",
+                detail=f"what is: {', '.join(known[:4])}",
+                hint="docs/functions.md has the forms of every function",
+                position=self.place(node),
+            )
+
+    def place(self, node: exp.Expr) -> Position | None:
+        """Where a node is, or what it is part of."""
+        around: exp.Expr | None = node
+        while around is not None:
+            position = position_of(around, self.text, self.source)
+            if position is not None:
+                return position
+            around = around.parent
+        return None
 
     def refuse_function(self, node: exp.Expr, *, hint: str | None = None) -> NoReturn:
         position = position_of(node, self.text, self.source)
@@ -233,15 +264,10 @@ class _Check:
 
     def refuse_syntax(self, node: exp.Expr, part: str | None = None, *, what: str | None = None) -> NoReturn:
         name = what or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).lower()
-        place: exp.Expr | None = node
-        position = None
-        while place is not None and position is None:
-            position = position_of(place, self.text, self.source)
-            place = place.parent
         raise MillstreamError(
             "SYNTAX_NOT_ALLOWED",
             f"this form of {name} is not part of StreamSQL" + (f": {part.strip('_')}" if part else ""),
             detail="queries are of forms that mean the same on Spark and in the store, and have an end",
             hint=INSTEAD.get((type(node), part)),
-            position=position,
+            position=self.place(node),
         )

@@ -85,7 +85,7 @@ _FIELDS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
 SIGNATURES: dict[str, tuple[str, ...]] = {
     # conditions
     "case": ("CASE WHEN {boolean} THEN {any} ELSE {any} END", "CASE {any} WHEN {any} THEN 1 END"),
-    "coalesce": ("coalesce({any}, {any})",),
+    "coalesce": ("coalesce({any}, {any})", "coalesce({any})"),
     "decode": ("decode({any}, {any}, 'one', 'other')",),
     "equal_null": ("equal_null({any}, {any})",),
     "greatest": ("greatest({any}, {any}, {any})",),
@@ -188,7 +188,7 @@ SIGNATURES: dict[str, tuple[str, ...]] = {
     "char_length": ("char_length({string})",),
     "character_length": ("character_length({string})",),
     "chr": ("chr({int})",),
-    "concat": ("concat({string}, {string})",),
+    "concat": ("concat({string}, {string})", "concat({string})"),
     "concat_ws": ("concat_ws({string}, {string}, {string})",),
     "contains": ("contains({string}, {string})",),
     "encode": ("encode({string}, 'utf-8')",),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, UnsupportedError, exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.generators.duckdb import DuckDBGenerator
 
@@ -44,8 +44,11 @@ def quote(name: str) -> str:
 
 
 def store_sql(expression: exp.Expr) -> str:
-    """The text of a query or an expression for the store."""
-    return expression.sql(dialect=StoreDialect)
+    """The text of a query or an expression for the store. Refuses what that would leave out a part of."""
+    try:
+        return expression.sql(dialect=StoreDialect, unsupported_level=ErrorLevel.RAISE)
+    except UnsupportedError as error:
+        raise _refused(str(error).splitlines()[0], expression) from None
 
 
 class StoreGenerator(DuckDBGenerator):

@@ -154,6 +154,7 @@ def test_attacks_are_refused(text: str) -> None:
         read()
     assert caught.value.position is not None
     assert caught.value.code in {
+        "ARGUMENT_NOT_ALLOWED",
         "FUNCTION_NOT_ALLOWED",
         "SYNTAX_NOT_ALLOWED",
         "BAD_NAME",
