@@ -27,12 +27,13 @@ COLUMNS = {
     "i": "INT",
     "v": "BIGINT",
     "d": "DOUBLE",
+    "f": "FLOAT",
     "x": "DECIMAL(10, 2)",
     "b": "BOOLEAN",
     "day": "DATE",
     "at": "TIMESTAMP",
 }
-EDGES = {"k": "STRING", "i": "INT", "v": "BIGINT", "d": "DOUBLE", "x": "DECIMAL(10, 2)", "b": "BOOLEAN", "day": "DATE"}
+EDGES = {name: type_ for name, type_ in COLUMNS.items() if name != "at"}
 STREAM = (
     "CREATE STREAM s (" + ", ".join(f"`{name}` {type_}" for name, type_ in COLUMNS.items()) + ", ts TIMESTAMP, "
     "WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS)"
@@ -87,6 +88,12 @@ VIEWS = {
     "fails_after_it": "SELECT k, i * 2 AS two FROM s WHERE i > 0",
     "fails_in_an_aggregate": "SELECT k, sum(100 div i) AS q FROM s GROUP BY k",
     "by_double": "SELECT d, count(*) AS n FROM s GROUP BY d",
+    "overflows_in_the_filter": "SELECT k, v, i FROM s WHERE v + 1 > 0 AND i + 1 > 0 AND i * 2 <> 4",
+    "overflows_in_a_sum": "SELECT sum(v + 1) AS sv, sum(1 + i) AS si FROM s",
+    "floats": "SELECT f, f + f AS ff, -f AS n FROM s WHERE f <= f",
+    "float_compared": "SELECT k, v FROM s WHERE f = 0.1 OR f = 16777217 OR f IN (0.2, 3) OR f = v "
+    "OR greatest(f, i) = i",
+    "float_results": "SELECT f + 1 AS a, f + i AS b, f * 0.1 AS c, CASE WHEN b THEN f ELSE i END AS d FROM s",
 }
 FILTERS = [
     "k = 'a'",
@@ -98,13 +105,15 @@ FILTERS = [
     "v > 100",
     "b OR i < 0",
     "100 div i > 3",
+    "d = 9007199254740992",
+    "d = 9007199254740993",
 ]
 FILTERED = {
     f"filtered_{number}": "SELECT k, count(*) AS n, sum(v) AS sv, avg(x) AS ax, collect_list(i) AS li, "
     f"count(b) FILTER (WHERE v > 0) AS cb FROM s WHERE {filter_} GROUP BY k"
     for number, filter_ in enumerate(FILTERS)
 }
-LEFT_TO_SPARK = {"by_double", "sketch"}
+LEFT_TO_SPARK = {"by_double", "sketch", "float_compared", "float_results"}
 
 
 def batches(seed: int) -> list[list[dict[str, Any]]]:
@@ -116,6 +125,8 @@ def batches(seed: int) -> list[list[dict[str, Any]]]:
         for _ in range(60):
             row = {name: chance.choice([None, *VALUES[type_]]) for name, type_ in EDGES.items()}
             row["k"] = chance.choice(["a", "b", "", "ß", None])
+            row["f"] = chance.choice([row["f"], 0.1, 16777216.0])
+            row["d"] = chance.choice([row["d"], 9007199254740992.0])
             row["at"] = chance.choice([None, START, START + timedelta(days=chance.randrange(9))])
             offset = timedelta(seconds=number * 10 + chance.uniform(-12, 12))
             row["ts"] = None if chance.random() < 0.03 else START + offset
@@ -174,7 +185,7 @@ COMPARED = [
 def test_both_kernels_give_the_same(name: str, answers: dict[str, dict[str, Any]]) -> None:
     on_spark, native = answers["spark"][name], answers["native"][name]
     assert native == on_spark
-    if name in ("rows", "aggregates__late", "filtered_0__dead", "fails_in_the_filter", *FILTERED):
+    if name in ("rows", "aggregates__late", "filtered_0__dead", "fails_in_the_filter", "float_compared", *FILTERED):
         assert native, "nothing was compared"
 
 

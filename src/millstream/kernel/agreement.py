@@ -2,7 +2,8 @@
 
 The functions on the list of `sql.allowlist` agree, form by form; what is refused here is what depends on
 types that the text does not show: quotients of decimals, digits of floating numbers, comparisons of texts with
-what is none. Where the type of an operand cannot be told, the expression is refused too.
+what is none, FLOATs with other numbers, which Spark makes DOUBLEs of and DuckDB FLOATs. Where the type of an operand
+cannot be told, the expression is refused too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from sqlglot import exp
 
 from millstream.model.schema import Schema
 
-Kind = Literal["text", "real", "decimal", "integer", "time", "boolean", "other"]
+Kind = Literal["text", "real", "float", "decimal", "integer", "time", "boolean", "other"]
+"""`real` is a DOUBLE."""
 
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _TEXTS = (exp.Lower, exp.Upper, exp.Concat, exp.ConcatWs, exp.DPipe, exp.Substring, exp.Trim, exp.RegexpExtract)
@@ -55,6 +57,46 @@ def check_agreement(node: exp.Expr, schema: Schema) -> None:
                 _check_alike(schema, part, part.this, *part.expressions)
             case _ if isinstance(part, _COMPARISONS):
                 _check_alike(schema, part, part.this, part.expression)
+        for together in _computed_together(part):
+            _check_floats(schema, part, together)
+
+
+def _computed_together(part: exp.Expr) -> list[list[exp.Expr]]:
+    """The operands that an expression brings to one type, if it does so."""
+    match part:
+        case exp.In() | exp.Coalesce() | exp.Greatest() | exp.Least():
+            return [[part.this, *part.expressions]]
+        case exp.Between():
+            return [[part.this, part.args["low"], part.args["high"]]]
+        case exp.Array() | exp.DecodeCase():
+            return [part.expressions]
+        case exp.If() if not isinstance(part.parent, exp.Case):
+            return [[part.args["true"], part.args.get("false") or exp.Null()]]
+        case exp.Nvl2():
+            return [[part.args["true"], part.args.get("false") or exp.Null()]]
+        case exp.Case():
+            branches = part.args["ifs"]
+            results = [*(branch.args["true"] for branch in branches), part.args.get("default") or exp.Null()]
+            return [results, [part.this, *(branch.this for branch in branches)]] if part.this else [results]
+        # A quotient is of DOUBLEs on either side.
+        case exp.Binary() if not isinstance(part, exp.Div | exp.Connector | exp.Dot):
+            return [[part.this, part.expression]]
+        case exp.Nullif() | exp.EqualNull() | exp.ArrayContains() | exp.ArrayAppend() | exp.ArrayPrepend():
+            return [[part.this, part.expression]]
+    return []
+
+
+def _check_floats(schema: Schema, whole: exp.Expr, parts: list[exp.Expr]) -> None:
+    some = [part.unnest() for part in parts if not isinstance(part, exp.Null)]
+    floats = [kind_of(schema, part) == "float" for part in some]
+    if not all(floats) and (any(floats) or any(_has_float(schema, part) for part in some)):
+        raise NotNativeError(f"computes with FLOAT and what is none: {whole.sql()}")
+
+
+def _has_float(schema: Schema, node: exp.Expr) -> bool:
+    """Whether an expression of an unknown type may be a FLOAT."""
+    leaves = node.find_all(exp.Column, exp.Cast)
+    return kind_of(schema, node) == "other" and any(kind_of(schema, leaf) == "float" for leaf in leaves)
 
 
 def _check_alike(schema: Schema, whole: exp.Expr, *parts: exp.Expr) -> None:
@@ -64,15 +106,21 @@ def _check_alike(schema: Schema, whole: exp.Expr, *parts: exp.Expr) -> None:
 
 
 def _kinds(schema: Schema, *nodes: exp.Expr) -> set[Kind]:
-    return {_kind(schema, node.unnest()) for node in nodes}
+    return {kind_of(schema, node.unnest()) for node in nodes}
 
 
-def _kind(schema: Schema, node: exp.Expr) -> Kind:
+def kind_of(schema: Schema, node: exp.Expr) -> Kind:
     """What an expression is, as far as its text and the columns tell."""
     match node:
         case exp.Column():
             column = schema.find(node.name) if not node.table else None
-            return _kind_of(column.type) if column is not None else "integer" if node.name.startswith("__") else "other"
+            return (
+                _kind_of_type(column.type)
+                if column is not None
+                else "integer"
+                if node.name.startswith("__")
+                else "other"
+            )
         case exp.Literal():
             if node.is_string:
                 return "text"
@@ -80,9 +128,9 @@ def _kind(schema: Schema, node: exp.Expr) -> Kind:
         case exp.Cast():
             return _kind_of_target(node.to)
         case exp.Neg():
-            return _kind(schema, node.this.unnest())
+            return kind_of(schema, node.this.unnest())
         case exp.Mod():
-            return _kind(schema, node.this.unnest())
+            return kind_of(schema, node.this.unnest())
         case exp.Add() | exp.Sub() | exp.Mul():
             return _widest(_kinds(schema, node.this, node.expression))
         case exp.Div():
@@ -105,19 +153,19 @@ def _kind(schema: Schema, node: exp.Expr) -> Kind:
 
 
 def _widest(kinds: set[Kind]) -> Kind:
-    for kind in ("other", "text", "real", "decimal"):
+    for kind in ("other", "text", "real", "float", "decimal"):
         if kind in kinds:
             return "other" if kind == "text" and kinds != {"text"} else kind
     return next(iter(kinds)) if len(kinds) == 1 else "other"
 
 
-def _kind_of(type_: pa.DataType) -> Kind:
+def _kind_of_type(type_: pa.DataType) -> Kind:
     if pa.types.is_string(type_):
         return "text"
     if pa.types.is_integer(type_):
         return "integer"
     if pa.types.is_floating(type_):
-        return "real"
+        return "float" if pa.types.is_float32(type_) else "real"
     if pa.types.is_decimal(type_):
         return "decimal"
     if pa.types.is_temporal(type_):
@@ -133,7 +181,7 @@ def _kind_of_target(target: exp.DataType) -> Kind:
     if target.is_type(exp.DType.DECIMAL):
         return "decimal"
     if target.is_type(*exp.DataType.REAL_TYPES):
-        return "real"
+        return "float" if target.is_type(exp.DType.FLOAT) else "real"
     if target.is_type(*exp.DataType.TEMPORAL_TYPES):
         return "time"
     return "boolean" if target.is_type(exp.DType.BOOLEAN) else "other"

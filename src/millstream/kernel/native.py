@@ -16,7 +16,7 @@ from functools import cache
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
-from millstream.kernel.agreement import NotNativeError, check_agreement
+from millstream.kernel.agreement import NotNativeError, check_agreement, kind_of
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
 from millstream.plan.aggregates import FILTER
@@ -33,6 +33,8 @@ NO_PUSHING = f"LIMIT {2**63 - 1}"
 """Behind a subquery: across a LIMIT no filter is pushed down, and no expression put in place of its name."""
 
 _PANE = "__pane_of_row"
+_MOST_EXACT = 2**24
+"""Up to here every integer is one for a FLOAT, too."""
 # By which rows of a count window are ordered, and the columns of the delta that have it.
 _PLACE_OF_ROW = (("__t", "__et"), ("__p", "__p"), ("__o", "__o"))
 # What cannot fail on any row, nor hide that something in it does.
@@ -239,7 +241,9 @@ class _Compiler:
         if not isinstance(value, exp.Literal):
             return False
         if not value.is_string:
-            return value.name.isdigit() and value.name == str(int(value.name))
+            exact = kind_of(self.stream.schema, operand.unnest()) in ("integer", "decimal")
+            is_plain = value.name.isdigit() and value.name == str(int(value.name))
+            return is_plain and (exact or int(value.name) <= _MOST_EXACT)
         column = self.stream.schema.find(operand.name) if isinstance(operand, exp.Column) else None
         return column is not None and pa.types.is_string(column.type)
 
