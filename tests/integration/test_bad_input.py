@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -679,3 +680,104 @@ def test_query_takes_one_select(connect: Connect) -> None:
 def test_a_data_directory_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     refused(lambda: ms.connect(tmp_path / "file"))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["1 / 0", "id + 1 div 0", "cast('x' AS INT)", "element_at(array(1), 5)", "make_date(2025, 13, 1)"],
+)
+def test_a_view_that_fails_on_every_row_is_refused(connect: Connect, expression: str) -> None:
+    db = connect()
+    db.sql("CREATE STREAM q (id BIGINT); CREATE MATERIALIZED VIEW good AS SELECT count(*) AS n FROM q")
+    with pytest.raises(ms.MillstreamError) as caught:
+        db.sql(f"CREATE MATERIALIZED VIEW bad AS SELECT id, {expression} AS x FROM q")
+    assert caught.value.code == "INVALID_EXPRESSION"
+    db.insert("q", [{"id": 1}])
+    db.drain()
+    assert db.query("SELECT n FROM good").rows() == [{"n": 1}]
+
+
+def test_what_fails_on_some_rows_only_is_no_reason_to_refuse_a_view(connect: Connect) -> None:
+    db = connect()
+    db.sql("CREATE STREAM q (id BIGINT)")
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT id, CASE WHEN id > 1 THEN 1 / 0 ELSE 1 / id END AS x FROM q")
+    db.insert("q", [{"id": 1}, {"id": 2}, {"id": 0}])
+    db.drain()
+    assert db.query("SELECT id, x FROM v").rows() == [{"id": 1, "x": 1.0}]
+    assert db.query("SELECT count(*) AS n FROM q__dead").rows() == [{"n": 2}]
+
+
+def test_what_has_no_type_is_refused(connect: Connect) -> None:
+    db = connect()
+    db.sql("CREATE STREAM q (id BIGINT)")
+    with pytest.raises(ms.MillstreamError):
+        db.sql("CREATE MATERIALIZED VIEW v AS SELECT array_compact(NULL) AS x FROM q")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"v": 1, "V": 2}],
+        pa.table({"v": [1], "V": [2]}),
+        pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["v", "v"]),
+        pd.DataFrame([[1, 2]], columns=["v", "v"]),
+        pd.DataFrame({"k": ["a", 1]}),
+        pd.DataFrame({"v": [1j]}),
+        pd.DataFrame({"t": pd.period_range("2024-01", periods=1, freq="M")}),
+        [{"tags": "abc"}],
+    ],
+)
+def test_rows_of_which_something_would_be_lost_are_refused(connect: Connect, rows: Any) -> None:
+    db = connect()
+    db.sql("CREATE STREAM s (v BIGINT, k STRING, t TIMESTAMP, tags ARRAY<STRING>)")
+    with pytest.raises(ms.MillstreamError) as caught:
+        db.insert("s", rows)
+    assert caught.value.code in {"BAD_ROWS", "TYPE_MISMATCH"}
+
+
+@pytest.mark.parametrize(
+    "misuse",
+    [
+        lambda db: db.insert_lines("s", "abc"),
+        lambda db: db.insert_lines("s", [5]),
+        lambda db: db.insert("s", [{"v": 1}], message_ids="a"),
+        lambda db: db.insert("s", [{"v": 1}], message_ids=[5]),
+        lambda db: db.changes("w", since_epoch="x"),
+        lambda db: db.subscribe("w", from_epoch="x"),
+        lambda db: db.sql("EXPLAIN SELECT * FROM nothing"),
+        lambda db: db.sql("EXPLAIN SELECT nothing FROM w"),
+        lambda db: db.sql("EXPLAIN SELECT getenv('x') FROM w"),
+    ],
+)
+def test_misuse_is_a_millstream_error(connect: Connect, misuse: Callable[[ms.Database], object]) -> None:
+    db = connect()
+    db.sql("CREATE STREAM s (v BIGINT); CREATE MATERIALIZED VIEW w AS SELECT count(*) AS n FROM s")
+    with pytest.raises(ms.MillstreamError):
+        misuse(db)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ms.EngineSettings(kernel="bogus"),
+        lambda: ms.EngineSettings(target_latency="soon"),
+        lambda: ms.EngineSettings(max_epoch_rows=5),
+        lambda: ms.EngineSettings(store_memory="lots"),
+        lambda: ms.EngineSettings(memory="1GB"),
+        lambda: ms.SparkSettings(driver_memory="lots"),
+        lambda: ms.connect(None),
+        lambda: ms.connect("/tmp/x", clock=5),
+        lambda: ms.connect("/tmp/x", settings={}),
+    ],
+)
+def test_bad_settings_are_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(ms.MillstreamError) as caught:
+        make()
+    assert caught.value.code in {"BAD_OPTION", "UNKNOWN_OPTION"}
+
+
+def test_a_bad_setting_of_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MILLSTREAM_KERNEL", "bogus")
+    with pytest.raises(ms.MillstreamError) as caught:
+        ms.EngineSettings()
+    assert "MILLSTREAM_KERNEL" in (caught.value.hint or "")

@@ -38,7 +38,15 @@ class Progress:
 
     @property
     def waiting(self) -> int:
+        """Rows that are known to wait."""
         return sum(stream.waiting or 0 for stream in self.streams)
+
+    @property
+    def lag(self) -> str:
+        """What waits, in words: sources that do not tell may have more."""
+        silent = sum(stream.waiting is None for stream in self.streams)
+        rows = f"{self.waiting:,} row{'' if self.waiting == 1 and not silent else 's'}"
+        return f"{rows} or more" if silent else rows
 
     @property
     def is_caught_up(self) -> bool:
@@ -81,7 +89,7 @@ def progress_line(progress: Progress) -> str:
     """Epoch, rows, for every stream with event time its watermark and lag, and what views are being built."""
     parts = [f"epoch {progress.epoch:,}", f"{progress.rows:,} rows"]
     parts += [f"{s.name} watermark {instant(s.watermark)}" for s in progress.streams if s.watermark is not None]
-    parts.append(f"lag {progress.waiting:,} rows")
+    parts.append(f"lag {progress.lag}")
     parts += [f"{name} {state}" for name, state in progress.building]
     return " · ".join(parts)
 

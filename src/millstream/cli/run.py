@@ -93,11 +93,12 @@ def drain(db: Database) -> None:
 
 
 def show_view(db: Database, name: str, format: Format) -> None:
-    """The first rows of a view, in the order of its columns."""
+    """The rows of a view in the order of its columns: for people the first, for programs all."""
     total = db.query(f"SELECT count(*) AS n FROM {quote_name(name)}").rows()[0]["n"]
     columns = range(1, len(db.store.columns(name)) + 1)
     order = ", ".join(str(number) for number in columns)
-    rows = db.query(f"SELECT * FROM {quote_name(name)} ORDER BY {order} LIMIT {_SHOWN_ROWS}")
+    limit = f" LIMIT {_SHOWN_ROWS}" if format is Format.TABLE else ""
+    rows = db.query(f"SELECT * FROM {quote_name(name)} ORDER BY {order}{limit}")
     show_result(rows, format, title=name)
     if total > _SHOWN_ROWS and format is Format.TABLE:
         OUT.print(Text(f"… and {total - _SHOWN_ROWS:,} more", style="dim"))

@@ -39,7 +39,7 @@ def _summary(db: Database, data: Path, progress: Progress) -> Text:
         f"  {_size(_directory_bytes(data))}\n",
         f"{count(progress.epoch, 'epoch')}{at}\n",
         f"{count(progress.rows, 'row')} read, {rows['late']:,} late, {rows['dead']:,} dead, ",
-        f"{count(progress.waiting, 'row')} waiting",
+        f"{progress.lag} waiting",
     )
 
 

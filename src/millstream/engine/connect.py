@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import NoneType
 
 from millstream.engine.database import Database
 from millstream.model.errors import MillstreamError
@@ -24,9 +25,18 @@ def connect(
     `clock` puts processing time under the caller's control (`ms.ManualClock`), `spark` says how
     Spark is started if this process has not started it yet.
     """
+    _check("path", path, str, os.PathLike)
+    _check("clock", clock, Clock, NoneType)
+    _check("spark", spark, SparkSettings, NoneType)
+    _check("settings", settings, EngineSettings, NoneType)
     text = os.fspath(path)
     if text.startswith(("http://", "https://")):
         raise MillstreamError("NOT_SUPPORTED", "connecting to a server is not supported yet", hint="pass a directory")
     if token is not None:
         raise MillstreamError("BAD_OPTION", "a token is for connecting to a server")
     return Database(Path(text), clock=clock, spark=spark, settings=settings)
+
+
+def _check(name: str, value: object, *expected: type) -> None:
+    if not isinstance(value, expected):
+        raise MillstreamError("BAD_OPTION", f"{name} cannot be of type {type(value).__name__}")

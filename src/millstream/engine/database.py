@@ -157,6 +157,7 @@ class Database:
     def changes(self, view: str, since_epoch: int = 0) -> Result:
         """The changelog of a view after an epoch; 0 means from its beginning."""
         self._check_open()
+        _check_epoch("since_epoch", since_epoch)
         return self._changes(self.catalog.view(view).name, since_epoch if since_epoch > 0 else -1)
 
     def _changes(self, name: str, since: int) -> Result:
@@ -166,6 +167,7 @@ class Database:
     def subscribe(self, view: str, from_epoch: int = 0) -> Subscription:
         """The changes of a view from an epoch on, as they are committed; never a loss, never a repeat."""
         self._check_open()
+        _check_epoch("from_epoch", from_epoch)
         name = self.catalog.view(view).name
         return Subscription(
             partial(self._changes, name),
@@ -296,3 +298,8 @@ class Database:
             "views": len(self.catalog.views()),
             "pace": self.loop.pace.figures(),
         }
+
+
+def _check_epoch(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise MillstreamError("BAD_OPTION", f"{name} is the number of an epoch, got {type(value).__name__}")

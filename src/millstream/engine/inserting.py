@@ -44,6 +44,8 @@ class Inserting:
     def insert_lines(self, name: str, lines: Sequence[bytes | str], message_ids: MessageIds | None) -> int:
         """Append lines that are decoded when they are processed."""
         entry = self._open(name)
+        if isinstance(lines, str | bytes) or any(not isinstance(line, str | bytes) for line in lines):
+            raise MillstreamError("BAD_ROWS", "expected a list of lines, each a str or bytes", hint="write [line]")
         raw = [line.encode() if isinstance(line, str) else line for line in lines]
         return self._append(entry, pa.table({"_raw": pa.array(raw, pa.binary())}), message_ids)
 
@@ -61,6 +63,8 @@ class Inserting:
     def _append(self, entry: StreamEntry, rows: pa.Table, message_ids: MessageIds | None) -> int:
         if rows.num_rows == 0:
             return 0
+        if isinstance(message_ids, str) or any(not isinstance(i, str | None) for i in message_ids or ()):
+            raise MillstreamError("BAD_ROWS", "message_ids is a list of texts, one a row")
         assert isinstance(entry.options, LogOptions)
         topic = self.log.topic(entry.options.topic or entry.name)
         # What is not decoded yet has no key yet.

@@ -5,7 +5,7 @@ Refuses what does not fit before anything is written: an insert is taken whole o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any, TypeAlias, cast
@@ -23,7 +23,7 @@ Rows: TypeAlias = Iterable[dict[str, Any]] | pa.Table | pa.RecordBatch | pd.Data
 def to_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
     """Rows as an Arrow table with exactly the columns of the schema; what is missing is NULL."""
     if isinstance(rows, pd.DataFrame):
-        rows = pa.Table.from_pandas(rows, preserve_index=False)
+        rows = _from_pandas(rows)
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if isinstance(rows, pa.Table):
@@ -33,6 +33,30 @@ def to_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
     if not isinstance(rows, Iterable):
         raise MillstreamError("BAD_ROWS", f"expected a list of rows, got {type(rows).__name__}")
     return _from_dicts(list(cast("Iterable[dict[str, Any]]", rows)), schema, relation)
+
+
+def _from_pandas(frame: pd.DataFrame) -> pa.Table:
+    _check_names([str(name) for name in frame.columns])
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise MillstreamError(
+            "TYPE_MISMATCH",
+            "the data frame has a column that is not of one type",
+            detail=str(error).splitlines()[0],
+            hint="nothing of this insert was written",
+        ) from None
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Refuse names of one column, of which only one value could be kept."""
+    seen = set[str]()
+    for name in names:
+        if name.lower() in seen:
+            raise MillstreamError(
+                "BAD_ROWS", f"column {name!r} is given twice", hint="upper and lower case are the same"
+            )
+        seen.add(name.lower())
 
 
 def _from_dicts(rows: list[dict[str, Any]], schema: Schema, relation: str) -> pa.Table:
@@ -45,6 +69,8 @@ def _from_dicts(rows: list[dict[str, Any]], schema: Schema, relation: str) -> pa
                 raise _unknown(str(key), relation, schema)
     exact = all(key in schema.names() for row in rows[:1] for key in row)
     if not exact:
+        for row in rows:
+            _check_names([str(key) for key in row])
         rows = [{names[str(key).lower()]: value for key, value in row.items()} for row in rows]
     arrays = [_array([row.get(column.name) for row in rows], column) for column in schema.columns]
     return pa.table(arrays, schema=schema.to_arrow())
@@ -60,6 +86,8 @@ def _array(values: list[Any], column: Column) -> pa.Array:
             values = [_decimal(value) for value in values]
         if pa.types.is_integer(column.type) and any(not _is_whole(value) for value in values):
             raise pa.ArrowInvalid("not a whole number")
+        if pa.types.is_list(column.type) and any(isinstance(value, str | bytes) for value in values):
+            raise pa.ArrowInvalid("not a list, though it can be read as one")
         return pa.array(values, column.type)
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         number, value = next(
@@ -74,6 +102,8 @@ def _fits(value: Any, column: Column) -> bool:
             _instant(value)
         else:
             if pa.types.is_integer(column.type) and not _is_whole(value):
+                return False
+            if pa.types.is_list(column.type) and isinstance(value, str | bytes):
                 return False
             if pa.types.is_decimal(column.type):
                 value = _decimal(value)
@@ -122,6 +152,7 @@ def _instant(value: Any) -> int | None:
 
 
 def _from_arrow(rows: pa.Table, schema: Schema, relation: str) -> pa.Table:
+    _check_names(rows.column_names)
     names = {name.lower(): name for name in rows.column_names}
     for name in rows.column_names:
         if schema.find(name) is None:
@@ -134,6 +165,8 @@ def _from_arrow(rows: pa.Table, schema: Schema, relation: str) -> pa.Table:
             continue
         array = rows.column(given)
         try:
+            if isinstance(array.type, pa.BaseExtensionType):
+                raise pa.ArrowInvalid("a type that only its own library can read")
             if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(array.type):
                 # Event time has microseconds; what is finer is cut off.
                 arrays.append(array.cast(pa.timestamp("us", array.type.tz), safe=False).cast(column.type))

@@ -98,7 +98,7 @@ class Statements:
             case Describe():
                 return self._describe(statement)
             case Explain():
-                return self._explain(statement)
+                return self._explain(statement, text, source)
         return None
 
     def _set(self, option: SetOption) -> None:
@@ -135,8 +135,8 @@ class Statements:
 
     # -- reading -------------------------------------------------------------------------------
 
-    def _select(self, query: exp.Query, text: str, source: str) -> pa.Table:
-        """Check a query and run it in the store, as of the last committed epoch."""
+    def _select(self, query: exp.Query, text: str, source: str, *, describe: bool = False) -> pa.Table:
+        """Check a query and run it in the store, as of the last committed epoch; or only describe its result."""
         functions = self._db.functions
         check_query(query, text=text, source=source, continuous=False, udfs=functions.names())
         readable = self._db.catalog.readable()
@@ -159,7 +159,7 @@ class Statements:
                 )
         read_as_of(query, self._db.catalog, text, source)
         try:
-            return self._db.store.query(store_sql(query))
+            return self._db.store.query(f"{'DESCRIBE ' if describe else ''}{store_sql(query)}")
         except MillstreamError as error:
             raise _located(error, query, text, source) from None
 
@@ -294,7 +294,7 @@ class Statements:
         words = completeness_words([store.completeness(part) for part in windowed])
         return [{"column": "(completeness)", "type": None, "note": words}]
 
-    def _explain(self, explain: Explain) -> Result:
+    def _explain(self, explain: Explain, text: str, source: str) -> Result:
         db = self._db
         match explain.target:
             case str(name):
@@ -302,6 +302,7 @@ class Statements:
             case CreateView() as create:
                 plan = db.definitions.plan_statement(create)
             case Select(query):
+                self._select(query, text, source, describe=True)
                 lines = [
                     "query",
                     "  in the store, over one committed epoch",

@@ -7,6 +7,7 @@ when the statement is read, never later.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, Self
 
@@ -102,13 +103,43 @@ class ViewOptions(Options):
     backfill: bool = True
 
 
-class SparkSettings(BaseModel):
-    """How Spark is started, once per process. `conf` is passed on as it is and wins."""
+class Settings(BaseModel):
+    """What a program may set. Subclasses list it as fields; a bad value is refused when the object is made."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0]) if first["loc"] else "settings"
+            if first["type"] == "extra_forbidden":
+                raise MillstreamError(
+                    "UNKNOWN_OPTION", f"there is no setting {name!r}", hint=did_you_mean(name, type(self).model_fields)
+                ) from None
+            raise MillstreamError(
+                "BAD_OPTION",
+                f"setting {name!r} has a bad value",
+                detail=f"{first.get('input')!r}: {first['msg'].removeprefix('Value error, ')}",
+                hint=None if name in values else f"the environment has it, as MILLSTREAM_{name.upper()}",
+            ) from None
+
+
+def _matching(pattern: str, example: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if re.fullmatch(pattern, text, re.IGNORECASE) is None:
+            raise ValueError(f"write it as {example!r}")
+        return text
+
+    return AfterValidator(check)
+
+
+class SparkSettings(Settings):
+    """How Spark is started, once per process. `conf` is passed on as it is and wins."""
+
     master: str = "local[*]"
-    driver_memory: str = "1g"
+    driver_memory: Annotated[str, _matching(r"\d+[kmgt]b?", "2g")] = "1g"
     conf: dict[str, str] = Field(default_factory=dict)
 
 
@@ -116,10 +147,8 @@ Kernel = Literal["auto", "native", "spark"]
 """What computes deltas: Spark SQL for all views, or native kernels for those that they can express."""
 
 
-class EngineSettings(BaseModel):
+class EngineSettings(Settings):
     """How a database runs."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_epoch_rows: int = Field(default=1_000_000, ge=10_000)
     kernel: Kernel = Field(default_factory=lambda: os.environ.get("MILLSTREAM_KERNEL", "auto"), validate_default=True)
@@ -128,7 +157,7 @@ class EngineSettings(BaseModel):
         default_factory=lambda: os.environ.get("MILLSTREAM_TARGET_LATENCY"), validate_default=True
     )
     """How long rows may take from arrival to commit, such as '500 ms'; None: as short as can be. `SET` changes it."""
-    store_memory: str = "1GB"
+    store_memory: Annotated[str, _matching(r"\d+(\.\d+)? ?[kmgt]i?b", "2GB")] = "1GB"
     eager_spark: bool = True
     """Start Spark when the database is opened rather than when it is first needed."""
     poll_interval: float = Field(default=0.2, gt=0)

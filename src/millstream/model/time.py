@@ -10,7 +10,7 @@ import re
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from millstream.model.errors import MillstreamError
 
@@ -113,6 +113,7 @@ def to_micros(instant: datetime) -> int:
     return (instant - EPOCH) // timedelta(microseconds=1)
 
 
+@runtime_checkable
 class Clock(Protocol):
     """Processing time."""
 

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.classic.column import Column
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from millstream.model.errors import MillstreamError
 from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
 from millstream.plan.slices import RowsSlice, Slice
 from millstream.spark.arrow import collect, flatten, naive
@@ -245,19 +246,35 @@ def expression_types(spark: SparkSession, stream: Stream, sqls: Sequence[str]) -
     if not sqls:
         return []
     columns = ", ".join(f"{sql} AS c{index}" for index, sql in enumerate(sqls))
-    rows = f"(SELECT *, CAST(NULL AS BIGINT) AS __wt FROM {Decoder(stream, None).empty()})"
+    rows = f"(SELECT *, CAST(NULL AS BIGINT) AS __wt FROM {Decoder(stream, None).unread()})"
     return list(_analyse(spark, f"SELECT {columns} FROM {rows}").types)
 
 
 def delta_schema(spark: SparkSession, stream: Stream, view: View) -> pa.Schema:
-    """The Arrow schema of a view's delta."""
-    return _analyse(spark, delta_sql(view, stream, Decoder(stream, None).empty()))
+    """The Arrow schema of a view's delta.
+
+    Refuses a view that fails whatever its rows are: Spark computes constants while it plans, and then there is no row
+    that could be set aside.
+    """
+    return _analyse(spark, delta_sql(view, stream, Decoder(stream, None).unread()), plan=bool(view.checks))
 
 
-def _analyse(spark: SparkSession, sql: str) -> pa.Schema:
+def _analyse(spark: SparkSession, sql: str, *, plan: bool = False) -> pa.Schema:
     with reported("INVALID_EXPRESSION"):
-        schema = to_arrow_schema(spark.sql(sql).schema, timezone="UTC")
-    return pa.schema([pa.field(field.name, naive(field.type)) for field in schema])
+        frame = spark.sql(sql)
+        if plan:
+            frame._jdf.queryExecution().optimizedPlan()
+        schema = frame.schema
+    try:
+        found = to_arrow_schema(schema, timezone="UTC")
+        return pa.schema([pa.field(field.name, naive(field.type)) for field in found])
+    except (TypeError, ValueError):
+        raise MillstreamError(
+            "INVALID_EXPRESSION",
+            "an expression has no type that can be kept",
+            detail=f"Spark says {schema.simpleString()[:200]}",
+            hint="a NULL or an empty array gets one with CAST",
+        ) from None
 
 
 # -- Arrow ------------------------------------------------------------------------------------

@@ -82,11 +82,15 @@ class Decoder:
                 place += ["0L AS __block", "__line"] if ordered else []
                 return self._typed(f"(SELECT {', '.join([*given, *place])} FROM {base})", has_lines=ordered)
 
-    def empty(self) -> str:
-        """The relation without rows, for asking Spark about types."""
-        columns = [f"CAST(NULL AS {spark_type(c.type)}) AS `{c.name}`" for c in self.stream.schema.columns]
-        place = ["CAST(NULL AS INT) AS __p", "CAST(NULL AS BIGINT) AS __o", "CAST(NULL AS BIGINT) AS __landed", _NOW]
-        return self._typed(f"(SELECT {', '.join([*columns, *place])})")
+    def unread(self) -> str:
+        """The relation for asking Spark about expressions. It is never read; that its columns are no constants keeps
+        Spark from taking for one what is computed of them."""
+        schema = ", ".join(f"`{c.name}` {spark_type(c.type)}" for c in self.stream.schema.columns)
+        escaped = schema.replace("\\", "\\\\").replace("'", "\\'")
+        columns = [f"__row.`{c.name}`" for c in self.stream.schema.columns]
+        place = ["CAST(id AS INT) AS __p", "id AS __o", "id AS __landed", _NOW]
+        rows = f"(SELECT id, from_json(CAST(id AS STRING), '{escaped}') AS __row FROM range(1))"
+        return self._typed(f"(SELECT {', '.join([*columns, *place])} FROM {rows})")
 
     def _register(self, frame: DataFrame, part: str) -> str:
         name = temporary_name(self.stream.name, part, str(self.generation))
