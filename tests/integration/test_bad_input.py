@@ -773,7 +773,7 @@ def test_misuse_is_a_millstream_error(connect: Connect, misuse: Callable[[ms.Dat
 def test_bad_settings_are_refused(make: Callable[[], object]) -> None:
     with pytest.raises(ms.MillstreamError) as caught:
         make()
-    assert caught.value.code in {"BAD_OPTION", "UNKNOWN_OPTION"}
+    assert caught.value.code in {"BAD_SETTING", "UNKNOWN_SETTING"}
 
 
 def test_a_bad_setting_of_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,4 +39,4 @@ def connect(
 
 def _check(name: str, value: object, *expected: type) -> None:
     if not isinstance(value, expected):
-        raise MillstreamError("BAD_OPTION", f"{name} cannot be of type {type(value).__name__}")
+        raise MillstreamError("BAD_SETTING", f"{name} cannot be of type {type(value).__name__}")

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 import pyarrow as pa
-from pydantic import ValidationError
 from sqlglot import exp
 
 from millstream.engine.as_of import read_as_of
@@ -111,7 +110,7 @@ class Statements:
                 target = None if option.value == "none" else option.value
                 try:
                     settings = EngineSettings(target_latency=target)
-                except ValidationError:
+                except MillstreamError:
                     raise _bad_setting(option, "a duration such as '500 ms', or 'none'") from None
                 self._db.loop.aim_at(settings.target_latency)
             case _:

@@ -116,10 +116,10 @@ class Settings(BaseModel):
             name = str(first["loc"][0]) if first["loc"] else "settings"
             if first["type"] == "extra_forbidden":
                 raise MillstreamError(
-                    "UNKNOWN_OPTION", f"there is no setting {name!r}", hint=did_you_mean(name, type(self).model_fields)
+                    "UNKNOWN_SETTING", f"there is no setting {name!r}", hint=did_you_mean(name, type(self).model_fields)
                 ) from None
             raise MillstreamError(
-                "BAD_OPTION",
+                "BAD_SETTING",
                 f"setting {name!r} has a bad value",
                 detail=f"{first.get('input')!r}: {first['msg'].removeprefix('Value error, ')}",
                 hint=None if name in values else f"the environment has it, as MILLSTREAM_{name.upper()}",

@@ -166,7 +166,7 @@ STEPS = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(steps=st.lists(STEPS, min_size=3, max_size=14), many=st.sampled_from([4, 12, 1_000]))
 def test_a_view_on_a_shelf_is_as_one_by_itself(steps: list[tuple[Any, ...]], many: int) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
