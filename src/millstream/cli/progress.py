@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from millstream.cli.show import count
 from millstream.engine.catalog import StreamEntry
 from millstream.engine.database import Database
 from millstream.model.time import to_datetime
@@ -44,9 +45,8 @@ class Progress:
     @property
     def lag(self) -> str:
         """What waits, in words: sources that do not tell may have more."""
-        silent = sum(stream.waiting is None for stream in self.streams)
-        rows = f"{self.waiting:,} row{'' if self.waiting == 1 and not silent else 's'}"
-        return f"{rows} or more" if silent else rows
+        rows = count(self.waiting, "row")
+        return f"{rows} or more" if any(stream.waiting is None for stream in self.streams) else rows
 
     @property
     def is_caught_up(self) -> bool:

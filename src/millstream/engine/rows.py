@@ -61,16 +61,17 @@ def _check_names(names: Sequence[str]) -> None:
 
 def _from_dicts(rows: list[dict[str, Any]], schema: Schema, relation: str) -> pa.Table:
     names = {name.lower(): name for name in schema.names()}
+    exact = True
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
             raise MillstreamError("BAD_ROWS", f"row {number} is {type(row).__name__}, not a dict")
         for key in row:
             if str(key).lower() not in names:
                 raise _unknown(str(key), relation, schema)
-    exact = all(key in schema.names() for row in rows[:1] for key in row)
-    if not exact:
-        for row in rows:
+            exact = exact and names[str(key).lower()] == key
+        if not exact:
             _check_names([str(key) for key in row])
+    if not exact:
         rows = [{names[str(key).lower()]: value for key, value in row.items()} for row in rows]
     arrays = [_array([row.get(column.name) for row in rows], column) for column in schema.columns]
     return pa.table(arrays, schema=schema.to_arrow())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -53,6 +53,11 @@ Size = Annotated[int, BeforeValidator(_size), Field(gt=0)]
 """Bytes, written as '64 MiB'."""
 
 
+def _reason(refused: Mapping[str, Any]) -> str:
+    """What is wrong with a value that pydantic has refused."""
+    return f"{refused.get('input')!r}: {refused['msg'].removeprefix('Value error, ')}"
+
+
 class Options(BaseModel):
     """The options of one kind of object. Subclasses list them as fields."""
 
@@ -80,7 +85,7 @@ class Options(BaseModel):
             raise MillstreamError(
                 "MISSING_OPTION" if missing else "BAD_OPTION",
                 f"option {name!r} is required" if missing else f"option {name!r} has a bad value",
-                detail=None if missing else f"{first.get('input')!r}: {first['msg'].removeprefix('Value error, ')}",
+                detail=None if missing else _reason(first),
                 position=position,
             ) from None
 
@@ -121,7 +126,7 @@ class Settings(BaseModel):
             raise MillstreamError(
                 "BAD_SETTING",
                 f"setting {name!r} has a bad value",
-                detail=f"{first.get('input')!r}: {first['msg'].removeprefix('Value error, ')}",
+                detail=_reason(first),
                 hint=None if name in values else f"the environment has it, as MILLSTREAM_{name.upper()}",
             ) from None
 

@@ -56,6 +56,17 @@ def test_what_is_missing_is_null_and_names_are_found_in_any_case() -> None:
     ]
 
 
+def test_names_are_found_in_any_case_in_every_row() -> None:
+    rows = [{"k": "a"}, {"K": "b"}, {"k": "c", "N": 1}]
+    assert to_table(rows, SCHEMA, "s").select(["k", "n"]).to_pylist() == [
+        {"k": "a", "n": None},
+        {"k": "b", "n": None},
+        {"k": "c", "n": 1},
+    ]
+    with pytest.raises(MillstreamError, match="given twice"):
+        to_table([{"k": "a"}, {"k": "b", "K": "c"}], SCHEMA, "s")
+
+
 def test_a_decimal_is_what_is_written() -> None:
     assert one(d=1.1) == {"d": Decimal("1.10")}
     assert one(d="2.5") == {"d": Decimal("2.50")}
