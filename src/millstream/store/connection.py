@@ -74,7 +74,8 @@ def store_error(error: duckdb.Error) -> MillstreamError:
     if failed is not None:
         return MillstreamError("EXPRESSION_FAILED", failed.group(1))
     if isinstance(error, duckdb.BinderException | duckdb.ConversionException | duckdb.OutOfRangeException):
-        return MillstreamError("INVALID_QUERY", text[:1].lower() + text[1:])
+        # Not of a keyword: ORDER.
+        return MillstreamError("INVALID_QUERY", text[:1].lower() + text[1:] if text[1:2].islower() else text)
     if _is_full(error):
         return MillstreamError(
             "DISK_FULL",
@@ -115,6 +116,17 @@ def _hll_estimate(sketches: pa.ChunkedArray) -> pa.Array:
         ],
         pa.int64(),
     )
+
+
+def tables_of(connection: duckdb.DuckDBPyConnection, name: str) -> dict[str, str]:
+    """What a relation has in the schema `ms`, by what follows its name: `VIEW` or `TABLE`. Views come first: one may be
+    over a table of the same relation."""
+    found = connection.execute(
+        "SELECT table_name, if(table_type = 'VIEW', 'VIEW', 'TABLE') AS kind FROM information_schema.tables "
+        "WHERE table_schema = 'ms' AND starts_with(table_name, ?) ORDER BY kind DESC, table_name",
+        [f"{name}."],
+    ).fetchall()
+    return {table.removeprefix(f"{name}."): kind for table, kind in found}
 
 
 def count_rows(connection: duckdb.DuckDBPyConnection, relation: str) -> int:

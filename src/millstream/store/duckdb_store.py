@@ -34,7 +34,7 @@ from millstream.store.completeness import (
     forget_completeness,
     read_completeness,
 )
-from millstream.store.connection import open_database, store_error
+from millstream.store.connection import open_database, store_error, tables_of
 from millstream.store.deltas import is_changed
 from millstream.store.letters import (
     create_letters,
@@ -245,16 +245,8 @@ class DuckDBStore:
     def _drop(self, txn: duckdb.DuckDBPyConnection, name: str) -> None:
         txn.execute(f"DROP VIEW IF EXISTS {public(name)}")
         drop_letters(txn, name)
-        kinds = dict(
-            txn.execute(
-                "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = 'ms' "
-                "AND starts_with(table_name, ?)",
-                [f"{name}."],
-            ).fetchall()
-        )
-        # Views first: one may be over a table of the same relation.
-        for table, kind in sorted(kinds.items(), key=lambda item: item[1] != "VIEW"):
-            txn.execute(f"DROP {'VIEW' if kind == 'VIEW' else 'TABLE'} ms.{quote(table)}")
+        for suffix, kind in tables_of(txn, name).items():
+            txn.execute(f"DROP {kind} {internal(name, suffix)}")
         self._shelves.drop(name)
         txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.progress WHERE name = ?", [name])

@@ -27,7 +27,7 @@ from millstream.plan.aggregates import Accumulator
 from millstream.plan.nodes import AggregateView, Key, Output, Part, QueryView, View
 from millstream.sql import quote
 from millstream.store.changelog import HEADER
-from millstream.store.connection import column_types, count_rows
+from millstream.store.connection import column_types, count_rows, tables_of
 from millstream.store.maintainers import maintainer, merge_delta
 from millstream.store.moment import Moment
 from millstream.store.naming import internal, literal
@@ -254,12 +254,8 @@ class Shelves:
 
     def _kinds(self, name: str) -> list[str]:
         """The kinds of tables that a view or a shelf has."""
-        found = self._connection.execute(
-            "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'ms' AND starts_with(table_name, ?)",
-            [f"{name}."],
-        ).fetchall()
-        tables = {table.removeprefix(f"{name}.") for (table,) in found}
-        return [kind for kind in (_STATE, *_HEADERS) if kind in tables]
+        tables = tables_of(self._connection, name)
+        return [kind for kind in (_STATE, *_HEADERS) if tables.get(kind) == "TABLE"]
 
     def _count(self, name: str, kind: str) -> int:
         return count_rows(self._connection, internal(name, kind))

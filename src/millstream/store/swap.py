@@ -30,7 +30,7 @@ from millstream.store.changelog import (
     write_out,
 )
 from millstream.store.completeness import forget_completeness
-from millstream.store.connection import column_types
+from millstream.store.connection import column_types, tables_of
 from millstream.store.deltas import has_rows, is_changed, removing
 from millstream.store.letters import drop_letters_for
 from millstream.store.maintainers import maintainer_of
@@ -225,23 +225,13 @@ class Swapping:
         self._drop_tables(self._built)
         connection.execute(f"DROP VIEW IF EXISTS {public(self._built)}")
 
-    def _tables(self, name: str) -> list[tuple[str, str]]:
-        """(what follows the name, kind) of the tables of a part; views first."""
-        found = self.connection.execute(
-            "SELECT table_name, table_type FROM information_schema.tables "
-            "WHERE table_schema = 'ms' AND starts_with(table_name, ?)",
-            [f"{name}."],
-        ).fetchall()
-        tables = [(table.removeprefix(f"{name}."), kind) for table, kind in found]
-        return sorted(tables, key=lambda table: table[1] != "VIEW")
-
     def _drop_tables(self, name: str, *, keep: tuple[str, ...] = (), only: tuple[str, ...] | None = None) -> None:
-        for suffix, kind in self._tables(name):
+        for suffix, kind in tables_of(self.connection, name).items():
             if suffix not in keep and (only is None or suffix in only):
-                self.connection.execute(f"DROP {'VIEW' if kind == 'VIEW' else 'TABLE'} {internal(name, suffix)}")
+                self.connection.execute(f"DROP {kind} {internal(name, suffix)}")
 
     def _rename(self, source: str, target: str) -> None:
-        for suffix, _ in self._tables(source):
+        for suffix in tables_of(self.connection, source):
             self.connection.execute(f"ALTER TABLE {internal(source, suffix)} RENAME TO {quote(f'{target}.{suffix}')}")
 
     def _move_completeness(self) -> None:
