@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import chain, count
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.model.errors import MillstreamError
 from millstream.model.schema import TIMESTAMP
 
 
@@ -45,9 +47,18 @@ class Result:
         return frame
 
     def rows(self) -> list[dict[str, Any]]:
-        """A list of dicts."""
-        wide = [field.name for field in self._table.schema if _is_wide_integer(field.type)]
-        rows: list[dict[str, Any]] = self._table.to_pylist()
+        """A list of dicts. Of columns of the same name, those after the first are numbered: `n`, `n_1`."""
+        table = self._table.rename_columns(_distinct(self._table.column_names))
+        wide = [field.name for field in table.schema if _is_wide_integer(field.type)]
+        try:
+            rows: list[dict[str, Any]] = table.to_pylist()
+        except (OverflowError, ValueError) as error:
+            raise MillstreamError(
+                "NOT_IN_PYTHON",
+                "a value has no form in Python",
+                detail=str(error),
+                hint="Python's dates are of the years 1 to 9999; to_arrow() has all",
+            ) from None
         for name in wide:
             for row in rows:
                 if isinstance(row[name], Decimal):
@@ -62,6 +73,19 @@ class Result:
 
     def __repr__(self) -> str:
         return f"Result({len(self)} rows: {', '.join(self.columns)})"
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Names of which no two are the same.
+
+    >>> _distinct(["n", "n_1", "n"])
+    ['n', 'n_1', 'n_2']
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" for number in count(1))
+        found[next(n for n in chain([name], numbered) if n not in found)] = None
+    return list(found)
 
 
 def _is_wide_integer(type_: pa.DataType) -> bool:
