@@ -8,6 +8,7 @@ module spells it for each of them. TIMESTAMP is an instant in UTC microseconds: 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from string import ascii_lowercase, ascii_uppercase
 
 import pyarrow as pa
 
@@ -28,6 +29,7 @@ _SPARK_NAMES = {
     pa.date32(): "DATE",
     TIMESTAMP: "TIMESTAMP",
 }
+_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 _KEPT_BY_THE_LOG = frozenset({"_raw", "_offset", "_landed_at", "_tombstone"})
 _STORE_NAMES = {pa.int32(): "INTEGER", pa.string(): "VARCHAR", pa.binary(): "BLOB"}
 
@@ -56,6 +58,15 @@ class Schema:
 
     def to_arrow(self) -> pa.Schema:
         return pa.schema([pa.field(column.name, column.type) for column in self.columns])
+
+
+def folded(name: str) -> str:
+    """A name as the store compares it: in lower case, but for letters beyond ASCII.
+
+    >>> folded("Größe Ü")
+    'größe Ü'
+    """
+    return name.translate(_LOWER)
 
 
 def check_names(schema: Schema) -> None:

@@ -14,6 +14,7 @@ from math import inf
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError
+from millstream.model.schema import folded
 from millstream.sql.intervals import interval_micros
 
 Column = tuple[str, str]
@@ -85,7 +86,7 @@ def _instant(node: exp.Expr) -> tuple[Column, int] | None:
         case exp.Paren():
             return _instant(node.this)
         case exp.Column():
-            return (node.table.lower(), node.name.lower()), 0
+            return (folded(node.table), folded(node.name)), 0
         case exp.Add() | exp.Sub():
             interval, rest = node.expression, node.this
             if isinstance(rest, exp.Interval) and isinstance(node, exp.Add):

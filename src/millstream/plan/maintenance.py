@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from millstream.model.schema import folded
 from millstream.plan.aggregates import aggregate_name
 from millstream.plan.bounds import Column
 from millstream.plan.nodes import Method, OptionalSide
@@ -69,7 +70,7 @@ class Block:
     def _linear(self) -> Choice:
         optional: dict[str, tuple[tuple[str, ...], str, tuple[str, ...]]] = {}
         for join in self.select.args.get("joins") or ():
-            side, alias = join.side, join.this.alias_or_name.lower()
+            side, alias = join.side, folded(join.this.alias_or_name)
             if join.kind in ("SEMI", "ANTI") or side in ("RIGHT", "FULL"):
                 return self._keyed()
             if side == "LEFT":
@@ -116,12 +117,12 @@ class Block:
         union = _Union()
         nullable: set[str] = set()
         for column in self.select.find_all(exp.Column):
-            union.add((column.table.lower(), column.name.lower()))
+            union.add((folded(column.table), folded(column.name)))
         for left, right in _equalities(conjuncts(_where(self.select))):
             union.join(left, right)
         before = {self.aliases[0]} if self.aliases else set()
         for join in self.select.args.get("joins") or ():
-            alias = join.this.alias_or_name.lower()
+            alias = folded(join.this.alias_or_name)
             equal = _equalities(conjuncts(join.args.get("on")))
             if join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI"):
                 nullable.add(alias)
@@ -210,7 +211,7 @@ def _equalities(conditions: Iterable[exp.Expr]) -> list[tuple[Column, Column]]:
             continue
         left, right = condition.this.unnest(), condition.expression.unnest()
         if isinstance(left, exp.Column) and isinstance(right, exp.Column):
-            found.append(((left.table.lower(), left.name.lower()), (right.table.lower(), right.name.lower())))
+            found.append(((folded(left.table), folded(left.name)), (folded(right.table), folded(right.name))))
     return found
 
 
@@ -218,13 +219,13 @@ def _is_of(node: exp.Expr, members: frozenset[Column], nullable: set[str]) -> bo
     """Whether an expression is always the value of a class."""
     node = node.unnest()
     if isinstance(node, exp.Column):
-        column = (node.table.lower(), node.name.lower())
+        column = (folded(node.table), folded(node.name))
         return column in members and column[0] not in nullable
     if isinstance(node, exp.Coalesce):
         parts = [part.unnest() for part in (node.this, *node.expressions)]
-        if not all(isinstance(p, exp.Column) and (p.table.lower(), p.name.lower()) in members for p in parts):
+        if not all(isinstance(p, exp.Column) and (folded(p.table), folded(p.name)) in members for p in parts):
             return False
-        named = {part.table.lower() for part in parts}
+        named = {folded(part.table) for part in parts}
         # One of them is there in every row: a preserved side, or all sides between which one may be missing.
         return bool(named - nullable) or {alias for alias, _ in members} <= named
     return False

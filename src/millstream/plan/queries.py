@@ -19,6 +19,7 @@ from sqlglot.errors import OptimizeError
 from sqlglot.optimizer.qualify import qualify
 
 from millstream.model.errors import MillstreamError, Position
+from millstream.model.schema import folded
 from millstream.model.settings import ViewOptions
 from millstream.plan.blocks import BlockPlanner, Source
 from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, Stream, TopView, ViewPlan
@@ -28,6 +29,7 @@ from millstream.plan.reading import WINDOW_COLUMNS, Typer
 from millstream.plan.relations import Relation, Relations
 from millstream.plan.spelling import write_nested_joins, write_out
 from millstream.sql import position_of, read_window_call
+from millstream.sql.dialect import StreamSQL
 from millstream.sql.statements import DEFAULT_EMIT, CreateView, Emit
 from millstream.sql.windows import WindowCall
 
@@ -160,7 +162,7 @@ class Decomposition:
             marker: dict.fromkeys(place.columns, "unknown") for marker, place in self._places.items()
         }
         try:
-            qualified = qualify(query, schema=schema, dialect="spark", validate_qualify_columns=True)
+            qualified = qualify(query, schema=schema, dialect=StreamSQL, validate_qualify_columns=True)
         except OptimizeError as error:
             message = str(error).split(". Line")[0]
             raise self._error("UNKNOWN_COLUMN", message[:1].lower() + message[1:], self._culprit(message)) from None
@@ -186,9 +188,9 @@ class Decomposition:
         around = item.parent
         while around is not None:
             # What is defined further out is hidden by what is defined further in.
-            known = {cte.alias.lower() for cte in select.ctes}
+            known = {folded(cte.alias) for cte in select.ctes}
             for cte in around.ctes if isinstance(around, exp.Query) else ():
-                if cte.alias.lower() not in known and cte.find(exp.Table) is not item:
+                if folded(cte.alias) not in known and cte.find(exp.Table) is not item:
                     with_ = select.args.get("with_") or exp.With(expressions=[])
                     select.set("with_", with_)
                     with_.set("expressions", [cte.copy(), *with_.expressions])
@@ -199,7 +201,7 @@ class Decomposition:
         words = message.replace('"', "'").split("'")
         name = words[1] if len(words) > 1 else message.rsplit(" ", 1)[-1]
         name = name.split(".")[-1].strip("`")
-        return next((c for c in self.create.query.find_all(exp.Column) if c.name.lower() == name.lower()), None)
+        return next((c for c in self.create.query.find_all(exp.Column) if folded(c.name) == folded(name)), None)
 
     def _find_stream(self, name: str) -> Stream | None:
         relation = self.relations(name)
@@ -233,7 +235,7 @@ class Decomposition:
                 body = cte.this
                 if cte.args["alias"].columns:
                     _rename(body, [column.name for column in cte.args["alias"].columns], self._error)
-                self._definitions[cte.alias.lower()] = body
+                self._definitions[folded(cte.alias)] = body
             query.set("with_", None)
 
     def _hidden(self, query: exp.Expr) -> Relation:
@@ -316,7 +318,7 @@ class Decomposition:
                 return None
 
     def _defined(self, table: exp.Table) -> Relation:
-        name = table.name.lower()
+        name = folded(table.name)
         if name not in self._views:
             body = self._definitions.get(name)
             if body is None:
@@ -439,7 +441,7 @@ def _is_defined(table: exp.Table) -> bool:
     node = table.parent
     while node is not None:
         with_ = node.args.get("with_") if isinstance(node, exp.Query) else None
-        if with_ is not None and any(cte.alias.lower() == table.name.lower() for cte in with_.expressions):
+        if with_ is not None and any(folded(cte.alias) == folded(table.name) for cte in with_.expressions):
             return True
         node = node.parent
     return False

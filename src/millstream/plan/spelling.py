@@ -12,6 +12,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError
+from millstream.model.schema import folded
 
 Columns = Callable[[exp.Expr], list[str]]
 """The names of the columns that an item of FROM has."""
@@ -67,9 +68,9 @@ def _write_nested_join(select: exp.Select, item: exp.Expr, nested: exp.Table) ->
     item.replace(written)
     nested.set("joins", None)
     inner = exp.Select(from_=exp.From(this=nested), joins=joins)
-    known = {table.alias_or_name.lower() for table in inner.find_all(exp.Table, exp.Subquery)}
+    known = {folded(table.alias_or_name) for table in inner.find_all(exp.Table, exp.Subquery)}
     outputs: dict[str, exp.Expr] = {}
-    for column in [node for node in select.find_all(exp.Column) if node.table.lower() in known]:
+    for column in [node for node in select.find_all(exp.Column) if folded(node.table) in known]:
         label = f"{column.table}.{column.name}"
         outputs.setdefault(label, exp.alias_(column.copy(), label, quoted=True))
         column.replace(exp.column(label, table=name, quoted=True))
@@ -124,8 +125,8 @@ def _name_common_columns(select: exp.Select, columns: Columns, refuse: Refuse) -
         if join.args.get("method") != "NATURAL":
             continue
         before = [select.args["from_"].this, *(other.this for other in joins[:index])]
-        known = {name.lower() for item in before for name in columns(item)}
-        common = [name for name in columns(join.this) if name.lower() in known]
+        known = {folded(name) for item in before for name in columns(item)}
+        common = [name for name in columns(join.this) if folded(name) in known]
         if not common:
             raise refuse(
                 "NO_COMMON_COLUMN",
@@ -169,8 +170,8 @@ def _pivoted(item: exp.Expr, pivot: exp.Pivot, field: exp.In, columns: list[str]
             item,
             hint="join several columns to one in a subquery: concat(a, '-', b) AS k",
         )
-    used = {column.name.lower() for node in (field.this, *pivot.expressions) for column in node.find_all(exp.Column)}
-    groups = [exp.column(name) for name in columns if name.lower() not in used]
+    used = {folded(column.name) for node in (field.this, *pivot.expressions) for column in node.find_all(exp.Column)}
+    groups = [exp.column(name) for name in columns if folded(name) not in used]
     aggregates = [
         _of_value(aggregate.unalias(), exp.NullSafeEQ(this=field.this.copy(), expression=value.unalias().copy()))
         for value in field.expressions
@@ -210,8 +211,8 @@ def _unpivoted(item: exp.Expr, pivot: exp.Pivot, field: exp.In, columns: list[st
             item,
             hint="use UNION ALL: a select for each group of columns",
         )
-    taken = {name.name.lower() for name in names}
-    rest = [exp.column(name) for name in columns if name.lower() not in taken]
+    taken = {folded(name.name) for name in names}
+    rest = [exp.column(name) for name in columns if folded(name) not in taken]
     union: exp.Query | None = None
     for part in field.expressions:
         column = part.unalias()

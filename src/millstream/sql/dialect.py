@@ -46,6 +46,9 @@ class StreamGenerator(SparkGenerator):
 class StreamSQL(Spark):
     """The dialect; its name in sqlglot is `streamsql`."""
 
+    # Names are found in any case, but as the store compares them (`folded` of `millstream.model.schema`).
+    ASCII_ONLY_NORMALIZATION = True
+
     class Tokenizer(Spark.Tokenizer):
         # No statement is swallowed as raw text: SHOW and EXPLAIN have a grammar here.
         COMMANDS: ClassVar[set[TokenType]] = set()
