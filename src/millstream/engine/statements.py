@@ -24,7 +24,7 @@ from millstream.plan.explain import explain_plan, some
 from millstream.plan.identities import identity
 from millstream.plan.nodes import AggregateView, QueryView, Stream, TopView, View
 from millstream.plan.windows import Window
-from millstream.sql import check_query, position_of, render, store_sql
+from millstream.sql import check_query, position_of, render, store_sql, with_truths
 from millstream.sql.statements import (
     CreateFunction,
     CreateStream,
@@ -158,7 +158,7 @@ class Statements:
                 )
         read_as_of(query, self._db.catalog, text, source)
         try:
-            return self._db.store.query(f"{'DESCRIBE ' if describe else ''}{store_sql(query)}")
+            return self._db.store.query(f"{'DESCRIBE ' if describe else ''}{store_sql(with_truths(query))}")
         except MillstreamError as error:
             raise _located(error, query, text, source) from None
 

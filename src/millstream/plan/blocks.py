@@ -14,6 +14,7 @@ from math import isfinite
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError
+from millstream.model.schema import folded
 from millstream.model.settings import ViewOptions
 from millstream.plan.bounds import Clock, Column, time_bounds
 from millstream.plan.maintenance import Block, Choice, conjuncts, identity, optional_side, unqualified
@@ -32,7 +33,7 @@ from millstream.plan.outer import OuterJoin
 from millstream.plan.ranking import best_rows, top_view
 from millstream.plan.reading import WINDOW_COLUMNS
 from millstream.plan.relations import Relation
-from millstream.sql import position_of, quote, store_sql
+from millstream.sql import guarded_sql, position_of, quote, store_sql
 from millstream.sql.statements import CreateView
 from millstream.sql.windows import WindowCall
 
@@ -50,7 +51,7 @@ class Source:
 
     @property
     def alias(self) -> str:
-        return self.item.alias_or_name.lower()
+        return folded(self.item.alias_or_name)
 
 
 @dataclass
@@ -140,7 +141,7 @@ class BlockPlanner:
             body.select(exp.alias_(exp.Var(this=time), "__t", quoted=True), copy=False)
         view = self._view(
             name,
-            store_sql(body),
+            guarded_sql(body),
             columns,
             inputs,
             method=choice.method,
@@ -233,7 +234,7 @@ class BlockPlanner:
         join = placed.parent
         if not isinstance(join, exp.Join) or source.as_of is None:
             raise self.error("BAD_AS_OF", "FOR SYSTEM_TIME AS OF belongs to the joined table", source.item)
-        instant = f"epoch_us({store_sql(source.as_of)})"
+        instant = f"epoch_us({guarded_sql(source.as_of)})"
         alias = quote(source.alias)
         condition = exp.Var(this=f'({alias}."__from" <= {instant} AND {instant} < {alias}."__to")')
         on = join.args.get("on")
@@ -243,13 +244,13 @@ class BlockPlanner:
         self, select: exp.Select, source: Source, stream: Stream, call: WindowCall | None, is_inner: bool
     ) -> AppendView:
         alias = source.alias
-        used = [c.name for c in select.find_all(exp.Column) if c.table.lower() == alias]
-        names = list(dict.fromkeys(name.lower() for name in used))
+        used = [c.name for c in select.find_all(exp.Column) if folded(c.table) == alias]
+        names = list(dict.fromkeys(folded(name) for name in used))
         if source.call is not None and call is None and source.call.time_column is not None:
             plain = [name for name in names if name not in WINDOW_COLUMNS]
-            names = list(dict.fromkeys([*plain, source.call.time_column.lower()]))
+            names = list(dict.fromkeys([*plain, folded(source.call.time_column)]))
         if not names:
-            names = [stream.schema.names()[0].lower()]
+            names = [folded(stream.schema.names()[0])]
         table = source_table(source, call)
         query = exp.select(*(exp.column(name, quoted=True).as_(name, quoted=True) for name in names)).from_(table)
         where = select.args.get("where")
@@ -257,7 +258,7 @@ class BlockPlanner:
             mine: list[exp.Expr] = []
             rest: list[exp.Expr] = []
             for condition in conjuncts(where.this):
-                tables = {column.table.lower() for column in condition.find_all(exp.Column)}
+                tables = {folded(column.table) for column in condition.find_all(exp.Column)}
                 simple = tables == {alias} and not any(condition.find_all(exp.Subquery, exp.Select, exp.Window))
                 (mine if simple else rest).append(condition)
             for condition in mine:
@@ -319,7 +320,7 @@ class BlockPlanner:
         times: dict[Column, Clock] = {}
         for source in sources:
             stream = streams[source.alias]
-            times[source.alias, (stream.event_time or "").lower()] = Clock(source.alias)
+            times[source.alias, folded(stream.event_time or "")] = Clock(source.alias)
             if source.call is not None and source.call.time_column == stream.event_time:
                 size = source.call.size
                 times[source.alias, "window_start"] = Clock(source.alias, behind=size)
@@ -405,10 +406,10 @@ def _relation(part: AppendView) -> Relation:
 def _optional(select: exp.Select) -> set[str]:
     """The aliases that an outer join may leave without a row."""
     source = select.args.get("from_")
-    before = {source.this.alias_or_name.lower()} if source is not None else set()
+    before = {folded(source.this.alias_or_name)} if source is not None else set()
     found: set[str] = set()
     for join in select.args.get("joins") or ():
-        alias = join.this.alias_or_name.lower()
+        alias = folded(join.this.alias_or_name)
         if join.side in ("LEFT", "FULL"):
             found.add(alias)
         if join.side in ("RIGHT", "FULL"):

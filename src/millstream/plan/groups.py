@@ -15,7 +15,7 @@ from millstream.plan.aggregates import AGGREGATES, Accumulator, Argument, aggreg
 from millstream.plan.nodes import USED, Kept, Key, Output, fill
 from millstream.plan.reading import Outputs, Reading, is_simple
 from millstream.plan.windows import KeyedWindow
-from millstream.sql import store_sql
+from millstream.sql import store_sql, with_truths
 
 
 def is_aggregate(select: exp.Select) -> bool:
@@ -54,7 +54,8 @@ class Groups:
         self.columns = tuple(Output(name, self._group_sql(node, nodes)) for name, node in outputs)
         having = select.args.get("having")
         if having is not None:
-            self.having = self._group_sql(self._with_aliases(having.this, outputs), nodes)
+            condition = exp.Having(this=self._with_aliases(having.this, outputs))
+            self.having = self._group_sql(with_truths(condition).this, nodes)
 
     def _key_nodes(self, select: exp.Select, outputs: Outputs) -> list[exp.Expr]:
         group = select.args.get("group")
@@ -215,8 +216,7 @@ class Groups:
             raise self.reading.error("BAD_ARGUMENTS", f"{name} takes {expected} argument(s)", at)
         filter_sql = None
         if filter_ is not None:
-            self.reading.check_columns(filter_, ())
-            filter_sql = self.reading.row_sql(filter_)
+            filter_sql = self.reading.condition(filter_)
             self.reading.check(filter_sql)
         arguments = []
         for node, (sql, type_) in zip(

@@ -23,7 +23,7 @@ from sqlglot import exp
 from millstream.plan.bounds import Clock, Column, time_bounds
 from millstream.plan.maintenance import conjuncts
 from millstream.plan.nodes import Missing, OuterRows
-from millstream.sql import store_sql
+from millstream.sql import guarded_sql
 
 _MOST_INPUTS = 8
 """Each optional input doubles the kinds of rows that a join can have."""
@@ -150,18 +150,18 @@ class OuterJoin:
             if on is None:
                 continue
             if alias not in present:
-                lacks.append(Missing(self.aliases.index(alias), store_sql(on)))
+                lacks.append(Missing(self.aliases.index(alias), guarded_sql(on)))
             elif alias == self.aliases[1] and first not in present:
-                lacks.append(Missing(0, store_sql(on)))
+                lacks.append(Missing(0, guarded_sql(on)))
             else:
-                conditions.append(store_sql(on))
+                conditions.append(guarded_sql(on))
         where = self.select.args.get("where")
         if where is not None:
-            conditions.append(store_sql(where.this))
+            conditions.append(guarded_sql(where.this))
         return OuterRows(
             tuple(index for index, alias in enumerate(self.aliases) if alias in present),
             tuple(lacks),
-            tuple(store_sql(item.unalias()) for item in self.select.expressions),
+            tuple(guarded_sql(item.unalias()) for item in self.select.expressions),
             tuple(f"({condition})" for condition in conditions),
             self._settled(present),
         )

@@ -16,10 +16,11 @@ from dataclasses import fields
 
 from sqlglot import exp
 
+from millstream.model.schema import folded
 from millstream.plan.aggregates import aggregate_name
 from millstream.plan.maintenance import conjuncts, unqualified
 from millstream.plan.nodes import AppendView, Output, QueryView, Top, TopView
-from millstream.sql import store_sql
+from millstream.sql import guarded_sql, store_sql
 
 RANK = "__rank"
 """The column of a row's rank."""
@@ -47,12 +48,12 @@ def merged_ranking(select: exp.Select) -> exp.Select:
         or any(node not in (select, inner) for node in select.find_all(exp.Select))
     ):
         return select
-    alias = subquery.alias_or_name.lower()
-    values = {item.alias_or_name.lower(): item.unalias() for item in inner.expressions}
+    alias = folded(subquery.alias_or_name)
+    values = {folded(item.alias_or_name): item.unalias() for item in inner.expressions}
 
     def substitute(node: exp.Expr) -> exp.Expr:
-        if isinstance(node, exp.Column) and node.table.lower() == alias and node.name.lower() in values:
-            value = values[node.name.lower()].copy()
+        if isinstance(node, exp.Column) and folded(node.table) == alias and folded(node.name) in values:
+            value = values[folded(node.name)].copy()
             return value if isinstance(value, exp.Column | exp.Window) else exp.paren(value)
         return node
 
@@ -98,7 +99,7 @@ def best_rows(select: exp.Select) -> Top | None:
     ):
         return None
     names = tuple(column.name for column in columns)
-    return Top(names, store_sql(unqualified(order)), store_sql(window.this), limit)
+    return Top(names, guarded_sql(unqualified(order)), store_sql(window.this), limit)
 
 
 def top_view(select: exp.Select, rows: AppendView, view: QueryView) -> TopView | None:
@@ -114,9 +115,9 @@ def top_view(select: exp.Select, rows: AppendView, view: QueryView) -> TopView |
     return TopView(
         **own,
         outputs=tuple(
-            Output(name, store_sql(unqualified(node))) for name, node in zip(view.columns, shown, strict=True)
+            Output(name, guarded_sql(unqualified(node))) for name, node in zip(view.columns, shown, strict=True)
         ),
-        condition=store_sql(unqualified(condition)) if condition is not None else None,
+        condition=guarded_sql(unqualified(condition)) if condition is not None else None,
         shows_rank=any(_looks_at_rank(node) for node in (*shown, condition)),
     )
 

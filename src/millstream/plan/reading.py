@@ -17,7 +17,7 @@ from millstream.model.schema import Column, check_name, is_storable, spark_type,
 from millstream.plan.aggregates import aggregate_name
 from millstream.plan.nodes import Stream
 from millstream.plan.windows import AnyWindow, CountWindow, SessionWindow, SlideWindow, Window
-from millstream.sql import WindowCall, position_of, read_window_call, spark_sql
+from millstream.sql import WindowCall, is_condition, position_of, read_window_call, spark_sql
 from millstream.sql.dialect import StreamSQL
 from millstream.sql.statements import CreateView
 
@@ -221,11 +221,25 @@ class Reading:
                 raise self._unknown_column(name, column)
 
     def filter(self, node: exp.Expr) -> str:
-        self.check_columns(node, ())
         if any(aggregate_name(part) for part in node.walk()):
             raise self.error("AGGREGATE_IN_WHERE", "WHERE cannot hold an aggregate", node, hint="use HAVING")
-        sql = self.row_sql(node)
+        sql = self.condition(node)
         self.checks.append(sql)
+        return sql
+
+    def condition(self, node: exp.Expr) -> str:
+        """Spark SQL of a condition on one row. Spark is asked for its type only if it does not look like one."""
+        self.check_columns(node, ())
+        sql = self.row_sql(node)
+        if not is_condition(node):
+            (type_,) = self.typer(self.stream, [sql])
+            if not pa.types.is_boolean(type_):
+                raise self.error(
+                    "TYPE_MISMATCH",
+                    f"a condition is BOOLEAN, but {node.sql('spark')} is {sql_type(type_)}",
+                    node,
+                    hint="compare it with a value",
+                )
         return sql
 
     def row_sql(self, node: exp.Expr) -> str:

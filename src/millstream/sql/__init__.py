@@ -1,6 +1,7 @@
 """StreamSQL: text → statements → text again."""
 
 from millstream.sql.functions import AGGREGATES, check_query
+from millstream.sql.guards import guarded_sql, is_condition, with_truths
 from millstream.sql.parse import parse_script, parse_statement
 from millstream.sql.positions import position_of
 from millstream.sql.render import render
@@ -14,6 +15,8 @@ __all__ = [
     "bind_calls",
     "called_names",
     "check_query",
+    "guarded_sql",
+    "is_condition",
     "parse_script",
     "parse_statement",
     "position_of",
@@ -22,4 +25,5 @@ __all__ = [
     "render",
     "spark_sql",
     "store_sql",
+    "with_truths",
 ]

@@ -22,6 +22,8 @@ from millstream.sql.patterns import store_pattern, store_replacement
 from millstream.sql.store_forms import BY_DATE, BY_REAL, FORMS, failing, failure, refusing
 from millstream.sql.user_calls import UserCall, store_call
 
+_VARYING = (exp.Column, exp.Var, exp.Identifier)
+"""What differs from row to row: a column, what stands for one, or what a lambda is given."""
 _SIMPLE = exp.Column | exp.Literal | exp.Null | exp.Boolean | exp.Identifier
 _FAILING = re.compile("⟪(.*?)⟫")
 _HOLE = re.compile(r"⟨(\d)⟩")
@@ -51,13 +53,19 @@ def store_sql(expression: exp.Expr) -> str:
         raise _refused(str(error).splitlines()[0], expression) from None
 
 
+class Truth(exp.Expression, exp.Func):
+    """A condition whose type is known only to the store: it must be BOOLEAN. DuckDB would convert a text row by row."""
+
+    arg_types = {"this": True}
+
+
 class StoreGenerator(DuckDBGenerator):
     """Prints DuckDB's SQL with Spark's meaning."""
 
     def form(self, template: str, *arguments: exp.Expr | None) -> str:
         """A template over arguments; those that are not simple are computed once."""
         given = [argument if argument is not None else exp.Null() for argument in arguments]
-        varying = next((f"⟨{i}⟩" for i, argument in enumerate(given) if argument.find(exp.Column, exp.Var)), None)
+        varying = next((f"⟨{i}⟩" for i, argument in enumerate(given) if argument.find(*_VARYING)), None)
         # What fails of a constant in TRY is known to be NULL.
         is_null = varying is None and template.startswith("TRY(")
         template = _FAILING.sub(lambda found: "NULL" if is_null else failure(found.group(1), varying), template)
@@ -67,7 +75,8 @@ class StoreGenerator(DuckDBGenerator):
             texts = [self._operand(argument) for argument in given]
             return _HOLE.sub(lambda hole: texts[int(hole.group(1))], template)
         # All of them, because an aggregate may stand beside the lambda but not in it.
-        names = {i: f"__v.a{i}" for i, argument in enumerate(given) if not _is_simple(argument)}
+        # In HAVING a field that is named with a dot would be taken for a column.
+        names = {i: f"__v['a{i}']" for i, argument in enumerate(given) if not _is_simple(argument)}
         fields = ", ".join(f"a{i} := {self.sql(given[i])}" for i in names)
         body = _HOLE.sub(lambda hole: names.get(int(hole.group(1))) or self.sql(given[int(hole.group(1))]), template)
         return f"list_transform([struct_pack({fields})], lambda __v: {body})[1]"
@@ -377,6 +386,10 @@ StoreGenerator.TRANSFORMS = {
     },
     **{kind: _writer(*form) for kind, form in FORMS.items() if not isinstance(kind, str)},
     exp.Anonymous: _anonymous,
+    Truth: _writer(
+        refusing("typeof(⟨0⟩) NOT IN ('BOOLEAN', '\"NULL\"')", "a condition is BOOLEAN; compare with a value", "⟨0⟩"),
+        ("this",),
+    ),
     UserCall: lambda self, node: store_call(node, [self.sql(argument) for argument in node.expressions]),
 }
 
