@@ -11,7 +11,7 @@ that it joins by.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from sqlglot import exp
 
@@ -32,10 +32,16 @@ _OPEN = (
     | exp.Ordered
     | exp.Order
     | exp.Where
+    | exp.Distinct
+    | exp.Tuple
+    | exp.Rollup
+    | exp.Cube
+    | exp.GroupingSets
 )
 """What fails only if something in it does, and is looked into."""
 _ARITHMETIC = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.IntDiv | exp.Mod | exp.Neg | exp.Bracket
 _SAFE = exp.Connector | exp.Case | exp.If | exp.Coalesce | exp.Nullif | exp.TryCast | exp.Exists | exp.AggFunc | Truth
+_OF_ROWS = exp.AggFunc | exp.Window | exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup
 _SEVERAL_ROWS = exp.UDTF | exp.Explode | exp.Posexplode | exp.Inline
 _CLAUSES = ("where", "having", "qualify")
 
@@ -56,8 +62,7 @@ def guarded_sql(node: exp.Expr) -> str:
 
 def _guard_select(select: exp.Select) -> None:
     group = select.args.get("group")
-    by = group.expressions if group is not None else []
-    keys = tuple(key.copy() for key in by if not isinstance(key.unnest(), exp.Column | exp.Literal))
+    keys = tuple(_keys(group.expressions)) if group is not None else ()
     _guard_each(select, "expressions", keys)
     for clause in _CLAUSES:
         if (condition := select.args.get(clause)) is not None:
@@ -68,6 +73,19 @@ def _guard_select(select: exp.Select) -> None:
     for clause in ("group", "order"):
         if (clauses := select.args.get(clause)) is not None:
             _guard_each(clauses, "expressions", keys)
+
+
+def _keys(nodes: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
+    for node in nodes:
+        match node:
+            case exp.Rollup() | exp.Cube() | exp.GroupingSets() | exp.Tuple():
+                yield from _keys(node.expressions)
+            case exp.Paren():
+                yield from _keys([node.this])
+            case exp.Column() | exp.Literal():
+                pass
+            case _:
+                yield node.copy()
 
 
 def _guard_each(node: exp.Expr, argument: str, keys: Keys) -> None:
@@ -130,7 +148,7 @@ def _beside(node: exp.Expr, atoms: list[exp.Expr], keys: Keys) -> exp.Expr:
     def replace(part: exp.Expr) -> exp.Expr:
         if not isinstance(part, exp.Column) and not any(part is atom for atom in atoms):
             return part
-        value = _tried(part) if part in keys else part
+        value = _guard(part, keys) if part in keys else part
         fields.append(f"v{len(fields)} := {store_sql(value)}")
         return exp.Var(this=f"__g['v{len(fields) - 1}']")
 
@@ -140,7 +158,7 @@ def _beside(node: exp.Expr, atoms: list[exp.Expr], keys: Keys) -> exp.Expr:
 
 def _atoms(node: exp.Expr, keys: Keys) -> Iterator[exp.Expr]:
     """The outermost parts that TRY does not take, or that must be written as they are grouped by."""
-    if isinstance(node, exp.AggFunc | exp.Window | exp.Filter | exp.Query | exp.Exists | _SEVERAL_ROWS) or node in keys:
+    if isinstance(node, _OF_ROWS | exp.Query | exp.Exists | _SEVERAL_ROWS) or node in keys:
         yield node
         return
     for child in node.iter_expressions():

@@ -64,6 +64,12 @@ def test_what_cannot_fail_is_left_alone(text: str) -> None:
         ("SELECT count(*) FILTER (WHERE a / b > 1) FROM t", [(1,)]),
         ("SELECT a + 9223372036854775807 FROM t", [(None,), (None,)]),
         ("SELECT cast('7' AS INT) + a FROM t", [(13,), (12,)]),
+        ("SELECT count(DISTINCT cast(k AS INT)) FROM t", [(1,)]),
+        ("SELECT any_value(cast(k AS INT)) IGNORE NULLS + 1 FROM t", [(2,)]),
+        ("SELECT sum(10 / b) FILTER (WHERE k = 1) FROM t", [(10 / 3,)]),
+        ("SELECT lag(cast(k AS INT)) OVER (ORDER BY a) + 1 FROM t", [(None,), (None,)]),
+        ("SELECT cast(k AS INT), if(a / b > 1, 1, 2), count(*) FROM t GROUP BY ROLLUP (cast(k AS INT)), (a / b > 1) "
+         "ORDER BY 1 NULLS LAST, 2, 3", [(1, 1, 1), (None, 1, 1), (None, 2, 1), (None, 2, 1)]),
     ],
 )  # fmt: skip
 def test_what_fails_is_null(text: str, rows: list[tuple[object, ...]], store: duckdb.DuckDBPyConnection) -> None:
