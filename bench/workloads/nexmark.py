@@ -129,14 +129,13 @@ def _times(query: str, contenders: list[str], replies: Replies) -> QueryTimes:
     absent: dict[str, str] = {}
     peaks: dict[str, int] = {}
     for name in contenders:
-        answered = replies[query, name]
-        for reply, _ in answered:
-            if reply.refused is not None:
-                absent[name] = f"cannot express it: {reply.refused}"
-            elif reply.failed is not None:
-                absent[name] = f"failed: {reply.failed}"
-        seconds[name] = () if name in absent else tuple(reply.seconds for reply, _ in answered)
-        peaks[name] = max(peak for _, peak in answered)
+        answered = [reply for reply, _ in replies[query, name]]
+        # A run that failed is a wrong result (`_checks`), and takes nothing from those that did not.
+        seconds[name] = tuple(r.seconds for r in answered if r.refused is None and r.failed is None)
+        if not seconds[name]:
+            why = answered[-1]
+            absent[name] = f"cannot express it: {why.refused}" if why.failed is None else f"failed: {why.failed}"
+        peaks[name] = max(peak for _, peak in replies[query, name])
     return QueryTimes(query, seconds, absent, peaks)
 
 
@@ -153,7 +152,14 @@ def _checks(plan: Plan, queries: tuple[str, ...], contenders: list[str], replies
                 check = judge(query, name, reply, expected)
                 if check is not None:
                     found.append(check)
+                found += _later_failures(query, name, replies)
     return found
+
+
+def _later_failures(query: str, contender: str, replies: Replies) -> list[Check]:
+    later = enumerate(replies[query, contender][1:], 2)
+    what = f"{query}: {LABELS[contender]}"
+    return [Check(f"{what}, run {run}", False, reply.failed) for run, (reply, _) in later if reply.failed is not None]
 
 
 def _unchecked(queries: tuple[str, ...], contenders: list[str], replies: Replies) -> list[str]:

@@ -22,7 +22,7 @@ from bench.peers.nexmark_millstream import streams
 from bench.peers.nexmark_spark_once import without_zones
 from bench.runner import environment
 from bench.workloads import nexmark
-from bench.workloads.nexmark import LIMITS, RIVALS, _unchecked, differing, judge
+from bench.workloads.nexmark import LIMITS, RIVALS, _later_failures, _times, _unchecked, differing, judge
 from millstream.nexmark.files import KINDS
 from millstream.sql import parse_script
 from millstream.sql.statements import CreateStream
@@ -210,6 +210,22 @@ def test_who_is_not_installed_is_named(events: Events, idle: type[Idle], monkeyp
     flink = dict.fromkeys(("flink_heap", "flink_rocksdb"), "flink is not here")
     assert section.grid.skipped == {**flink, "polars_once": "polars is not here"}
     assert "polars_once" not in {name for name, _ in idle.asked}
+
+
+def test_a_run_that_fails_takes_nothing_from_the_others_and_is_wrong() -> None:
+    good, bad = (Reply(seconds=2.0, rows=3), 5), (Reply(failed="no heap"), 7)
+    replies = {
+        ("q0", "flink_heap"): [good, bad],
+        ("q0", "flink_rocksdb"): [bad],
+        ("q0", "native"): [(Reply(refused="no ranks"), 0)],
+    }
+    times = _times("q0", ["flink_heap", "flink_rocksdb", "native"], replies)
+    assert times.seconds == {"flink_heap": (2.0,), "flink_rocksdb": (), "native": ()}
+    assert times.absent == {"flink_rocksdb": "failed: no heap", "native": "cannot express it: no ranks"}
+    (wrong,) = _later_failures("q0", "flink_heap", replies)
+    assert (wrong.ok, wrong.detail) == (False, "no heap")
+    assert wrong.what.endswith(", run 2")
+    assert _later_failures("q0", "flink_rocksdb", replies) == []
 
 
 def test_what_is_not_checked_is_named() -> None:
