@@ -43,7 +43,6 @@ _ARITHMETIC = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.IntDiv | exp.Mod | exp
 _SAFE = exp.Connector | exp.Case | exp.If | exp.Coalesce | exp.Nullif | exp.TryCast | exp.Exists | exp.AggFunc | Truth
 _OF_ROWS = exp.AggFunc | exp.Window | exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup
 _SEVERAL_ROWS = exp.UDTF | exp.Explode | exp.Posexplode | exp.Inline
-_CLAUSES = ("where", "having", "qualify")
 
 
 def guarded_sql(node: exp.Expr) -> str:
@@ -63,16 +62,14 @@ def guarded_sql(node: exp.Expr) -> str:
 def _guard_select(select: exp.Select) -> None:
     group = select.args.get("group")
     keys = tuple(_keys(group.expressions)) if group is not None else ()
-    _guard_each(select, "expressions", keys)
-    for clause in _CLAUSES:
-        if (condition := select.args.get(clause)) is not None:
-            condition.set("this", _guard(condition.this, keys))
+    select.set("expressions", [_guard(item, keys) for item in select.expressions])
     for join in select.args.get("joins") or ():
         if (on := join.args.get("on")) is not None:
             join.set("on", _guard(on, ()))
-    for clause in ("group", "order"):
-        if (clauses := select.args.get(clause)) is not None:
-            _guard_each(clauses, "expressions", keys)
+    # A row is filtered before it is grouped.
+    for clause, known in (("where", ()), ("group", keys), ("having", keys), ("qualify", keys), ("order", keys)):
+        if (node := select.args.get(clause)) is not None:
+            _guard_children(node, known)
 
 
 def _keys(nodes: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
@@ -86,10 +83,6 @@ def _keys(nodes: Iterable[exp.Expr]) -> Iterator[exp.Expr]:
                 pass
             case _:
                 yield node.copy()
-
-
-def _guard_each(node: exp.Expr, argument: str, keys: Keys) -> None:
-    node.set(argument, [_guard(child, keys) for child in node.args.get(argument) or ()])
 
 
 def with_truths(node: exp.Expr) -> exp.Expr:
@@ -121,19 +114,22 @@ def _guard(node: exp.Expr, keys: Keys) -> exp.Expr:
         return node
     atoms = list(_atoms(node, keys))
     if isinstance(node, _OPEN) and not (_may_fail(node) and not atoms):
-        for child in list(node.iter_expressions()):
-            child.replace(_guard(child, keys))
+        _guard_children(node, keys)
         return node
     if not atoms or node in keys:
         return _tried(node)
     for atom in atoms:
         if atom not in keys:
             # What an aggregate takes is of rows, not of groups.
-            for child in list(atom.iter_expressions()):
-                child.replace(_guard(child, ()))
+            _guard_children(atom, ())
     if any(atom is node or isinstance(atom, _SEVERAL_ROWS) for atom in atoms):
         return node
     return _beside(node, atoms, keys)
+
+
+def _guard_children(node: exp.Expr, keys: Keys) -> None:
+    for child in list(node.iter_expressions()):
+        child.replace(_guard(child, keys))
 
 
 def _tried(node: exp.Expr) -> exp.Expr:
