@@ -17,7 +17,7 @@ import millstream as ms
 from bench.nexmark.job import Question, RefusedError, Reply, Stopwatch, serve
 from bench.nexmark.truth import Truth
 from bench.peers.millstream import open_database
-from millstream.engine.catalog import read_names
+from millstream.engine.define.catalog import read_names
 from millstream.nexmark.files import KINDS
 from millstream.sql import parse_script
 from millstream.sql.statements import CreateView

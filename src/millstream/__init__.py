@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from millstream.builder.relations import Relation, View
     from millstream.builder.triggers import every, on_epoch, on_watermark
     from millstream.builder.windows import CountWindow, Hop, Session, Slide, Tumble
-    from millstream.engine.connect import connect
-    from millstream.engine.database import Database
-    from millstream.engine.result import Result
-    from millstream.engine.subscription import Subscription
+    from millstream.engine.surface.connect import connect
+    from millstream.engine.surface.database import Database
+    from millstream.engine.surface.result import Result
+    from millstream.engine.surface.subscription import Subscription
     from millstream.model.errors import MillstreamError
     from millstream.model.settings import EngineSettings, SparkSettings
     from millstream.model.time import ManualClock, SystemClock
@@ -51,7 +51,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Aggregate": "millstream.builder.aggregates",
     "CountWindow": "millstream.builder.windows",
-    "Database": "millstream.engine.database",
+    "Database": "millstream.engine.surface.database",
     "EngineSettings": "millstream.model.settings",
     "Expression": "millstream.builder.expressions",
     "Hop": "millstream.builder.windows",
@@ -59,11 +59,11 @@ _HOMES = {
     "MillstreamError": "millstream.model.errors",
     "Ordering": "millstream.builder.expressions",
     "Relation": "millstream.builder.relations",
-    "Result": "millstream.engine.result",
+    "Result": "millstream.engine.surface.result",
     "Session": "millstream.builder.windows",
     "Slide": "millstream.builder.windows",
     "SparkSettings": "millstream.model.settings",
-    "Subscription": "millstream.engine.subscription",
+    "Subscription": "millstream.engine.surface.subscription",
     "SystemClock": "millstream.model.time",
     "Tumble": "millstream.builder.windows",
     "View": "millstream.builder.relations",
@@ -79,7 +79,7 @@ _HOMES = {
     "col": "millstream.builder.expressions",
     "collect_list": "millstream.builder.aggregates",
     "collect_set": "millstream.builder.aggregates",
-    "connect": "millstream.engine.connect",
+    "connect": "millstream.engine.surface.connect",
     "count": "millstream.builder.aggregates",
     "count_distinct": "millstream.builder.aggregates",
     "count_if": "millstream.builder.aggregates",

@@ -56,7 +56,7 @@ def main(directory: Path, mode: str) -> None:
 
     share_jvm()
     import millstream as ms
-    from millstream.engine.history import History
+    from millstream.engine.run.backfill import History
 
     sys.stdin.readline()
     db = ms.connect(directory, settings=ms.EngineSettings(max_epoch_rows=SLICE_ROWS))

@@ -89,7 +89,7 @@ def main(directory: Path, mode: str) -> None:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         share_jvm()
     import millstream as ms
-    from millstream.store.duckdb_store import DuckDBStore
+    from millstream.store.duckdb.store import DuckDBStore
 
     batch = int(sys.stdin.readline())
     db = ms.connect(directory)

@@ -19,13 +19,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.column import Column
 from sqlglot import exp
 
-from millstream.engine.database import Database
+from millstream.duck import store_sql
+from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
 from millstream.spark.arrow import collect, zoned
-from millstream.sql import check_query, parse_statement, store_sql
+from millstream.sql import check_query, parse_statement
 from millstream.sql.statements import Select
-from millstream.store.duckdb_store import DuckDBStore
+from millstream.store.duckdb.store import DuckDBStore
 from tests.integration.edge_values import TYPES, table
 
 LIMIT = 400

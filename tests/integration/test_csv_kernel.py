@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import millstream as ms
-from millstream.engine import reads
+from millstream.engine.run import reads
 from millstream.kernel import csv as csv_kernel
 from millstream.kernel import lines as kernel_lines
 from millstream.kernel.csv import CsvRefusedError

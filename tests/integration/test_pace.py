@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import millstream as ms
-from millstream.engine.pace import LEAST_ROWS, Cost
+from millstream.engine.run.pace import LEAST_ROWS, Cost
 from tests.conftest import Connect
 
 COUNTS = "CREATE MATERIALIZED VIEW counts AS SELECT k, count(*) AS n, sum(id) AS total FROM s GROUP BY k"

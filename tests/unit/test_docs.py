@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.engine.tables import split_options, table_rules
+from millstream.engine.define.tables import split_options, table_rules
 from millstream.sources.options import SOURCES, StreamOptions, TableOptions
 from millstream.sql import check_query, parse_script
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Select

@@ -14,7 +14,7 @@ from millstream.cli.script import carry_out, catch_up, reads_views
 from millstream.cli.session import opened
 from millstream.cli.show import show_result
 from millstream.cli.topics import follow
-from millstream.engine.result import Result
+from millstream.engine.surface.result import Result
 from millstream.sql import parse_script
 from millstream.sql.statements import CreateView, Delete, Insert, Subscribe
 

@@ -15,9 +15,9 @@ from rich.text import Text
 from millstream.cli.console import OUT
 from millstream.cli.session import opened, read_text, wait_for_spark
 from millstream.cli.show import show_result
-from millstream.engine.database import Database
-from millstream.engine.result import Result
-from millstream.engine.statements import Statements
+from millstream.engine.surface.database import Database
+from millstream.engine.surface.result import Result
+from millstream.engine.surface.statements import Statements
 from millstream.model.errors import MillstreamError
 from millstream.sources import SOURCES, TableOptions
 from millstream.sql import parse_script

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millstream.cli.show import count
-from millstream.engine.catalog import StreamEntry
-from millstream.engine.database import Database
+from millstream.engine.define.catalog import StreamEntry
+from millstream.engine.surface.database import Database
 from millstream.model.time import to_datetime
 from millstream.sources import LogOptions
 from millstream.store.protocol import BEGINNING

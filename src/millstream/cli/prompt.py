@@ -28,9 +28,9 @@ from millstream.cli.script import carry_out
 from millstream.cli.session import opened, wait_for_spark
 from millstream.cli.show import show_result
 from millstream.cli.topics import follow
-from millstream.engine.catalog import StreamEntry
-from millstream.engine.database import Database
-from millstream.engine.result import Result
+from millstream.engine.define.catalog import StreamEntry
+from millstream.engine.surface.database import Database
+from millstream.engine.surface.result import Result
 from millstream.model.errors import MillstreamError
 from millstream.sql import parse_script
 from millstream.sql.dialect import StreamSQL

@@ -23,9 +23,9 @@ from millstream.cli.script import Create, carry_out, is_unchanged, kind_of, read
 from millstream.cli.session import opened, read_text, wait_for_spark
 from millstream.cli.show import show_result
 from millstream.cli.starts import place_streams, read_starts
-from millstream.engine.database import Database
-from millstream.engine.result import Result
-from millstream.engine.subscription import Subscription
+from millstream.engine.surface.database import Database
+from millstream.engine.surface.result import Result
+from millstream.engine.surface.subscription import Subscription
 from millstream.model.errors import MillstreamError
 from millstream.sql import parse_script
 from millstream.sql.render import quote_name

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from millstream.cli.progress import progress_of
 from millstream.cli.show import count
-from millstream.engine.catalog import Entry, StreamEntry, ViewEntry
-from millstream.engine.database import Database
-from millstream.engine.definitions import as_said
-from millstream.engine.result import Result
-from millstream.engine.statements import Statements
-from millstream.engine.subscription import Subscription
+from millstream.engine.define.catalog import Entry, StreamEntry, ViewEntry
+from millstream.engine.define.definitions import as_said
+from millstream.engine.surface.database import Database
+from millstream.engine.surface.result import Result
+from millstream.engine.surface.statements import Statements
+from millstream.engine.surface.subscription import Subscription
 from millstream.model.errors import MillstreamError
 from millstream.sources import LogOptions
 from millstream.sql import render

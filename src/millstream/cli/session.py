@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from millstream.cli.console import ERR
-from millstream.engine.connect import connect
-from millstream.engine.database import Database
+from millstream.engine.surface.connect import connect
+from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
 

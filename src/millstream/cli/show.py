@@ -20,7 +20,7 @@ from rich.text import Text
 
 from millstream.cli.console import OUT
 from millstream.cli.formats import Format
-from millstream.engine.result import Result
+from millstream.engine.surface.result import Result
 
 _ROWS_ON_TERMINAL = 1_000
 _CHANGE_COLUMNS = ("epoch", "op", "pane", "pane_index", "final")

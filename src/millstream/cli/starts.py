@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from millstream.cli.console import note
-from millstream.engine.catalog import StreamEntry
-from millstream.engine.database import Database
+from millstream.engine.define.catalog import StreamEntry
+from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.sources import SOURCES, ReplayedOptions, read_start
 from millstream.sql.statements import CreateStream, Statement

@@ -16,7 +16,7 @@ from millstream.cli.console import OUT
 from millstream.cli.progress import Progress, instant, progress_of
 from millstream.cli.session import opened
 from millstream.cli.show import count
-from millstream.engine.database import Database
+from millstream.engine.surface.database import Database
 from millstream.sql.render import quote_name
 
 

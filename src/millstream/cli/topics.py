@@ -22,8 +22,8 @@ from millstream.cli.formats import Format
 from millstream.cli.interrupts import stop_on_interrupt
 from millstream.cli.session import opened, wait_for_spark
 from millstream.cli.show import count, json_line, show_change
-from millstream.engine.catalog import StreamEntry, ViewEntry
-from millstream.engine.database import Database
+from millstream.engine.define.catalog import StreamEntry, ViewEntry
+from millstream.engine.surface.database import Database
 from millstream.log import Topic
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.time import to_datetime

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.kernel.connection import ChangingRows, open_kernel
+from millstream.duck.connection import ChangingRows, open_kernel
 from millstream.kernel.handover import Parcel, send
 from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import NUMBER, ROWS, count_sql

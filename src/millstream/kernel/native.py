@@ -16,13 +16,13 @@ from functools import cache
 import pyarrow as pa
 from sqlglot import exp, parse_one
 
+from millstream.duck import quote, store_sql
 from millstream.kernel.agreement import NotNativeError, check_agreement, kind_of
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import store_type
 from millstream.plan.aggregates import FILTER
 from millstream.plan.nodes import USED, AggregateView, AppendView, Kept, Stream, Top, View, fill
 from millstream.plan.windows import CountWindow, SessionWindow, SlideWindow, Window, remainder_sql
-from millstream.sql import quote, store_sql
 from millstream.sql.dialect import StreamSQL
 
 ROWS = "__rows"

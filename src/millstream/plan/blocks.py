@@ -13,6 +13,7 @@ from math import isfinite
 
 from sqlglot import exp
 
+from millstream.duck import guarded_sql, quote, store_sql
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import folded
 from millstream.model.settings import ViewOptions
@@ -33,7 +34,7 @@ from millstream.plan.outer import OuterJoin
 from millstream.plan.ranking import best_rows, top_view
 from millstream.plan.reading import WINDOW_COLUMNS
 from millstream.plan.relations import Relation
-from millstream.sql import guarded_sql, position_of, quote, store_sql
+from millstream.sql import position_of
 from millstream.sql.statements import CreateView
 from millstream.sql.windows import WindowCall
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from millstream.duck import store_sql, with_truths
 from millstream.model.errors import MillstreamError
 from millstream.plan.aggregates import AGGREGATES, Accumulator, Argument, aggregate_name
 from millstream.plan.nodes import USED, Kept, Key, Output, fill
 from millstream.plan.reading import Outputs, Reading, is_simple
 from millstream.plan.windows import KeyedWindow
-from millstream.sql import store_sql, with_truths
 
 
 def is_aggregate(select: exp.Select) -> bool:

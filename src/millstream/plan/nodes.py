@@ -13,11 +13,11 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from millstream.duck import quote
 from millstream.model.schema import Schema
 from millstream.plan.aggregates import Accumulator
 from millstream.plan.tables import NO_RULES, TableRules
 from millstream.plan.windows import AnyWindow, Window
-from millstream.sql import quote
 from millstream.sql.statements import (
     Accumulation,
     ClockCorrection,

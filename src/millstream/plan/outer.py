@@ -20,10 +20,10 @@ from math import isfinite
 
 from sqlglot import exp
 
+from millstream.duck import guarded_sql
 from millstream.plan.bounds import Clock, Column, time_bounds
 from millstream.plan.maintenance import conjuncts
 from millstream.plan.nodes import Missing, OuterRows
-from millstream.sql import guarded_sql
 
 _MOST_INPUTS = 8
 """Each optional input doubles the kinds of rows that a join can have."""

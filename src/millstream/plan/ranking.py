@@ -16,11 +16,11 @@ from dataclasses import fields
 
 from sqlglot import exp
 
+from millstream.duck import guarded_sql, store_sql
 from millstream.model.schema import folded
 from millstream.plan.aggregates import aggregate_name
 from millstream.plan.maintenance import conjuncts, unqualified
 from millstream.plan.nodes import AppendView, Output, QueryView, Top, TopView
-from millstream.sql import guarded_sql, store_sql
 
 RANK = "__rank"
 """The column of a row's rank."""

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
+from millstream.duck import is_condition
 from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import Column, check_name, is_storable, spark_type, sql_type
 from millstream.plan.aggregates import aggregate_name
 from millstream.plan.nodes import Stream
 from millstream.plan.windows import AnyWindow, CountWindow, SessionWindow, SlideWindow, Window
-from millstream.sql import WindowCall, is_condition, position_of, read_window_call, spark_sql
+from millstream.sql import WindowCall, position_of, read_window_call, spark_sql
 from millstream.sql.dialect import StreamSQL
 from millstream.sql.statements import CreateView
 

@@ -20,8 +20,8 @@ import pyarrow as pa
 from pyspark import RDD, Broadcast
 from pyspark.sql import SparkSession
 
+from millstream.duck.connection import open_kernel
 from millstream.kernel.agreement import NotNativeError
-from millstream.kernel.connection import open_kernel
 from millstream.kernel.evaluation import Outcome, evaluate, select
 from millstream.kernel.handover import Parcel, drop, receive
 from millstream.kernel.lines import RefusedError

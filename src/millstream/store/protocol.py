@@ -46,7 +46,7 @@ class StreamPart:
     files: Sequence[tuple[int, str]] = ()
     """Files that the epoch has read: (sequence number, path)."""
     table_rows: pa.Table | None = None
-    """For a table: the changes that win within the epoch (see `store.table`)."""
+    """For a table: the changes that win within the epoch (see `store.duckdb.table`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
+from millstream.duck import store_sql
 from millstream.kernel.agreement import NotNativeError, check_agreement
 from millstream.kernel.native import is_safe, may_fail, parsed
 from millstream.kernel.program import Program
 from millstream.model.schema import Column, Schema
-from millstream.sql import parse_statement, spark_sql, store_sql
+from millstream.sql import parse_statement, spark_sql
 from millstream.sql.signatures import OPERATORS, SIGNATURES, forms
 from millstream.sql.statements import Select
 

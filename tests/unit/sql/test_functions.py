@@ -8,9 +8,10 @@ import duckdb
 import pytest
 from sqlglot import exp
 
-from millstream.kernel.functions import create_scalar_functions
+from millstream.duck import store_sql
+from millstream.duck.functions import create_scalar_functions
 from millstream.model.errors import MillstreamError
-from millstream.sql import AGGREGATES, check_query, parse_statement, store_sql
+from millstream.sql import AGGREGATES, check_query, parse_statement
 from millstream.sql.allowlist import (
     AGGREGATE_EXAMPLES,
     CLOCKS,

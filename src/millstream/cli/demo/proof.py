@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from millstream.engine.database import Database
+from millstream.engine.surface.database import Database
 from millstream.model.time import to_datetime
 
 

@@ -20,7 +20,7 @@ from millstream.cli.demo.proof import prove
 from millstream.cli.demo.watch import ChangeWatch, LatencyWatch
 from millstream.cli.interrupts import stop_on_interrupt
 from millstream.cli.session import opened, wait_for_spark
-from millstream.engine.database import Database
+from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
 from millstream.model.time import to_datetime
 from millstream.store.protocol import BEGINNING

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from millstream.cli.demo.feed import Feed
-from millstream.engine.database import Database
-from millstream.engine.subscription import Subscription
+from millstream.engine.surface.database import Database
+from millstream.engine.surface.subscription import Subscription
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,245 @@
+"""The past, read for views that are younger than their streams, and views that are built anew put in place.
+
+A new view reads what its streams retain in slices of its own, while the others go on: Spark reads a
+slice outside of the epoch loop's lock, and only the commit takes a turn. When little is left, the
+last slice, after which the view is where its stream is, is read under the lock, so nothing is missed or
+counted twice. Of several streams, the one whose event time is the furthest behind is read first, so
+that a join over the past keeps no more than one over live rows.
+
+Beside live epochs, slices are as large as can be committed in a small part of the time that such an
+epoch takes, and Spark reads them with all cores but one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from millstream.engine.define.catalog import StreamEntry, ViewEntry, read_names
+from millstream.engine.define.replacing import SUCCESSOR, Replacing
+from millstream.engine.run.epochs import Epoch, EpochLoop, clock_after, newest_before
+from millstream.engine.run.judging import judge
+from millstream.engine.run.pace import Cost
+from millstream.engine.run.reads import Job, Read, Reader
+from millstream.plan.nodes import View, ViewPlan
+from millstream.plan.slices import RowsSlice
+from millstream.store.protocol import Progress, StreamPart, ViewPart
+
+# How long a slice of the past may keep live epochs waiting when it is committed, if these are quick themselves.
+_TURN_SECONDS = 0.075
+_LEAST_ROWS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """Parts of a view that read the past of one stream together."""
+
+    plan: ViewPlan
+    entry: StreamEntry
+    parts: tuple[View, ...]
+    progress: Progress
+
+
+@dataclass(slots=True)
+class History:
+    loop: EpochLoop
+    replacing: Replacing
+    reader: Reader
+    beside: Reader
+    """Reads while live epochs run."""
+    _turn: Cost = field(init=False, default=Cost(0.025, 1e-6))
+    """What it costs to commit a slice."""
+    _left: int | None = field(init=False, default=None)
+    """How much the last slice had that was read up to where the stream was then."""
+
+    def step(self, *, beside: bool = False) -> bool:
+        """Read one slice for one view, or put one in place that was built anew; False when there is nothing to do."""
+        loop = self.loop
+        with loop.lock:
+            if self._swap_one():
+                return True
+            behind = self._next()
+            if behind is None:
+                return False
+            live = loop.progress(behind.entry)
+            most = loop.settings.max_epoch_rows
+            job = self._job(behind, live, min(self._rows_beside(), most) if beside else most)
+            if job is None:
+                self._join(behind, live)
+                return True
+            if self._is_last(job, live):
+                self._read_and_commit(behind, job)
+                return True
+        (read,) = (self.beside if beside else self.reader).read((job,))
+        try:
+            with loop.lock:
+                # Meanwhile the view may be gone, or another one.
+                if self._is_current(behind):
+                    self._commit(behind, read)
+        finally:
+            read.opened.close()
+        return True
+
+    def is_done(self) -> bool:
+        """Whether no view reads history or waits to be put in place. Asks nothing of Spark."""
+        return not self.loop.store.views_behind() and not any(
+            view.successor is not None for view in self.loop.catalog.views()
+        )
+
+    # -- how far it is -------------------------------------------------------------------------
+
+    def state(self, entry: ViewEntry) -> str:
+        """What a view is doing, in words. Asks nothing of Spark."""
+        if entry.successor is not None:
+            plan = entry.plan and entry.successor.made
+            return f"rebuilding{self._done(entry, entry.name + SUCCESSOR, plan)}"
+        if self._parts_behind(entry.name):
+            return f"reading history{self._done(entry, entry.name, entry.plan)}"
+        return "live"
+
+    def _parts_behind(self, name: str) -> dict[str, Progress]:
+        behind = self.loop.store.views_behind()
+        return {part: at for part, at in behind.items() if part == name or part.startswith(f"{name}$")}
+
+    def _done(self, entry: ViewEntry, name: str, plan: ViewPlan | None) -> str:
+        """The share of the past that is read: of the part that is the furthest behind."""
+        streams = {part.name: part.stream for part in plan.on_spark} if plan is not None else {}
+        read = [self.loop.catalog.find(each) for each in read_names(entry.statement.query)]
+        only = {each.name for each in read if isinstance(each, StreamEntry) and not each.is_table}
+        shares = []
+        for part, progress in self._parts_behind(name).items():
+            stream = streams.get(part) or (next(iter(only)) if len(only) == 1 else None)
+            if stream is None:
+                return ""
+            shares.append(self._share(self.loop.catalog.stream(stream), progress))
+        return f", {min(shares, default=1.0) * 100:.0f} % done"
+
+    def _share(self, entry: StreamEntry, progress: Progress) -> float:
+        live = self.loop.progress(entry).offsets
+        start = entry.source.start() if entry.source is not None else {}
+        total = sum(max(0, end - start.get(p, 0)) for p, end in live.items())
+        done = sum(max(0, min(progress.offsets.get(p, 0), end) - start.get(p, 0)) for p, end in live.items())
+        return done / total if total else 1.0
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def _next(self) -> Behind | None:
+        for plan in self.loop.plans():
+            found: dict[str, Behind] = {}
+            for part in plan.on_spark:
+                progress = self.loop.store.view_progress(part.name)
+                if progress is None:
+                    continue
+                entry = self.loop.catalog.stream(part.stream)
+                known = found.get(entry.name)
+                if known is None:
+                    found[entry.name] = Behind(plan, entry, (part,), progress)
+                elif known.progress == progress:
+                    found[entry.name] = replace(known, parts=(*known.parts, part))
+            if found:
+                return min(found.values(), key=lambda behind: behind.progress.watermark)
+        return None
+
+    def _is_current(self, behind: Behind) -> bool:
+        return behind.plan in self.loop.plans() and all(
+            self.loop.store.view_progress(part.name) == behind.progress for part in behind.parts
+        )
+
+    def _job(self, behind: Behind, live: Progress, max_rows: int) -> Job | None:
+        source = behind.entry.source
+        if source is None:
+            return None
+        cut = source.cut(behind.progress.offsets, max_rows, until=live.offsets)
+        if cut is None:
+            return None
+        newest = newest_before(behind.entry, behind.progress)
+        return Job(behind.entry, behind.progress.offsets, cut, behind.parts, self.loop.clock.now(), newest)
+
+    def _is_last(self, job: Job, live: Progress) -> bool:
+        """Whether to read a slice under the lock: it reaches the present, and is small or will not get smaller."""
+        if not _reaches(job.cut.offsets, live):
+            self._left = None
+            return False
+        left = job.cut.length
+        last = isinstance(job.cut.slice, RowsSlice) or (self._left is not None and left >= self._left)
+        self._left = None if last else left
+        return last
+
+    def _join(self, behind: Behind, live: Progress) -> None:
+        """There is nothing left to read: the view is where its stream is."""
+        epoch = self._epoch(behind, _at_least(live, behind.progress))
+        epoch.streams.append(StreamPart(behind.entry.stream, live))
+        epoch.views.extend(ViewPart(part, None, *epoch.marks_of(part)) for part in behind.parts)
+        self.loop.commit(epoch.part({}))
+
+    def _read_and_commit(self, behind: Behind, job: Job) -> None:
+        (read,) = self.reader.read((job,))
+        try:
+            self._commit(behind, read)
+        finally:
+            read.opened.close()
+
+    def _commit(self, behind: Behind, read: Read) -> None:
+        loop, entry = self.loop, behind.entry
+        began = loop.timer()
+        live = loop.progress(entry)
+        now = loop.clock.now()
+        offsets = dict(read.job.cut.offsets)
+        moved = replace(
+            loop.advance(entry, behind.progress, read.stats, now),
+            offsets=offsets,
+            clock=min(clock_after(read, behind.progress.clock), live.clock),
+        )
+        done = _reaches(offsets, live)
+        epoch = self._epoch(behind, _at_least(moved, live) if done else moved)
+        epoch.streams.append(StreamPart(entry.stream, live, rows=read.stats.rows, dead=read.stats.dead))
+        for part in behind.parts:
+            judged = judge(read, part, *epoch.marks_of(part))
+            epoch.views.append(replace(judged, catching_up=None if done else moved))
+        loop.commit(epoch.part({"spark_ms": read.seconds * 1000}))
+        self._turn = self._turn.learn(read.stats.rows, loop.timer() - began)
+
+    def _rows_beside(self) -> int:
+        """How many rows a slice has that is read beside live epochs: what can be committed in a part of their time."""
+        return max(_LEAST_ROWS, int(self._turn.rows_in(max(_TURN_SECONDS, self.loop.seconds / 3))))
+
+    def _epoch(self, behind: Behind, moved: Progress) -> Epoch:
+        epoch = self._standing()
+        for part in behind.parts:
+            epoch.behind[part.name] = (behind.progress, moved)
+        return epoch
+
+    def _standing(self) -> Epoch:
+        """An epoch in which no stream moves."""
+        epoch = Epoch(self.loop, self.loop.clock.now())
+        for entry in self.loop.catalog.streams():
+            epoch.move(entry, self.loop.progress(entry))
+        return epoch
+
+    # -- swapping ------------------------------------------------------------------------------
+
+    def _swap_one(self) -> bool:
+        """Put a view in place that is where its streams are, in an epoch of its own."""
+        for entry in self.loop.catalog.views():
+            if self.replacing.is_ready(entry):
+                self.swap(entry)
+                return True
+        return False
+
+    def swap(self, entry: ViewEntry) -> None:
+        assert entry.successor is not None
+        swap = self.replacing.swap(entry)
+        part = self._standing().part({})
+        ended = {*swap.old.parts, *entry.successor.parts.parts}
+        queries = [query for query in part.queries if query.view not in ended]
+        whole = replace(part, queries=queries, kept=(), swaps=(swap,))
+        self.loop.commit(whole, lambda: self.replacing.swapped(entry, swap))
+
+
+def _at_least(progress: Progress, other: Progress) -> Progress:
+    """The progress of a view that joins its stream, whichever of them has come further in time."""
+    return replace(progress, watermark=max(progress.watermark, other.watermark), clock=max(progress.clock, other.clock))
+
+
+def _reaches(offsets: Mapping[int, int], live: Progress) -> bool:
+    return all(offsets.get(partition, 0) >= end for partition, end in live.offsets.items())

@@ -1,0 +1,56 @@
+"""The upkeep of the log: retention and compaction of its topics.
+
+Owns when it is done and how far it may go. What always holds: a row that a stream, or a view that
+reads its past, has still to read is kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millstream.engine.define.catalog import StreamEntry
+from millstream.engine.run.parts import Parts
+from millstream.sources import LogOptions
+from millstream.store.protocol import Progress
+
+_EVERY_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Upkeep:
+    parts: Parts
+    _done_at: float = field(init=False, default_factory=time.monotonic)
+
+    def run_if_due(self) -> None:
+        """What `run` does, now and then."""
+        if time.monotonic() - self._done_at >= _EVERY_SECONDS:
+            self.run()
+
+    def run(self) -> None:
+        """Apply the retention of every topic and compact the topics of tables."""
+        self._done_at = time.monotonic()
+        readers: dict[str, list[StreamEntry]] = {}
+        for entry in self.parts.catalog.streams():
+            if isinstance(entry.options, LogOptions):
+                readers.setdefault(entry.options.topic or entry.name, []).append(entry)
+        for name, entries in readers.items():
+            topic = self.parts.log.topic(name)
+            needed = [self._unread_from(entry, topic.start_offsets()) for entry in entries]
+            unread = {p: min(offsets[p] for offsets in needed) for p in topic.start_offsets()}
+            topic.retain(keep_from=unread)
+            tables = [entry for entry in entries if entry.is_table]
+            if tables and self.parts.definitions.agree_on_compaction(tables):
+                topic.compact(keep_from=unread)
+
+    def _unread_from(self, entry: StreamEntry, start: Mapping[int, int]) -> dict[int, int]:
+        """From where on the rows of a stream are still needed, by the stream itself or a view that catches up."""
+        store = self.parts.store
+        readers = [store.progress(entry.name) or Progress(offsets=start)]
+        for plan in self.parts.loop.plans():
+            for part in plan.on_spark:
+                behind = store.view_progress(part.name)
+                if behind is not None and part.stream == entry.name:
+                    readers.append(behind)
+        return {p: min(reader.offsets.get(p, offset) for reader in readers) for p, offset in start.items()}

@@ -1,0 +1,305 @@
+"""The database: what `ms.connect` returns.
+
+Owns the Python surface. What is behind it has rooms of its own: `opening` opens what a
+database consists of, `inserting` takes rows, `running` processes them, `statements` carries out
+what SQL says. What always holds: a database that was closed answers nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakSet
+
+from millstream.builder.origins import connected, connected_view
+from millstream.builder.relations import Relation, View
+from millstream.engine.define.catalog import Catalog
+from millstream.engine.define.definitions import Definitions
+from millstream.engine.define.functions import Functions
+from millstream.engine.define.replacing import Replacing
+from millstream.engine.run.backfill import History
+from millstream.engine.run.epochs import EpochLoop
+from millstream.engine.run.running import Running
+from millstream.engine.run.upkeep import Upkeep
+from millstream.engine.surface.inserting import Inserting
+from millstream.engine.surface.opening import open_parts
+from millstream.engine.surface.result import Result
+from millstream.engine.surface.rows import Rows
+from millstream.engine.surface.statements import Statements
+from millstream.engine.surface.subscription import Subscription
+from millstream.log import Log
+from millstream.model.errors import MillstreamError
+from millstream.model.settings import EngineSettings, Kernel, SparkSettings
+from millstream.model.time import Clock, SystemClock
+from millstream.sql import parse_script, parse_statement
+from millstream.sql.statements import CreateFunction, CreateView, Select
+from millstream.store.duckdb.store import DuckDBStore
+
+_OPEN: WeakSet[Database] = WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """A program that ends without closing leaves nothing half done behind it."""
+    for database in list(_OPEN):
+        with contextlib.suppress(MillstreamError):
+            database.close()
+
+
+class Database:
+    """An embedded Millstream: the engine in this process, the data in a directory."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        clock: Clock | None = None,
+        spark: SparkSettings | None = None,
+        settings: EngineSettings | None = None,
+    ) -> None:
+        self._parts = open_parts(
+            directory, clock or SystemClock(), spark or SparkSettings(), settings or EngineSettings()
+        )
+        self._open = True
+        self._inserting = Inserting(self.catalog, self.log)
+        self._upkeep = Upkeep(self._parts)
+        self._running = Running(self._parts, self._upkeep)
+        self._statements = Statements(self)
+        self.log.on_append(self._on_append)
+        _OPEN.add(self)
+
+    def _on_append(self, topic: str) -> None:
+        # The threads hold the log, and the log this method: what runs is not collected, and is closed at exit.
+        self._running.wake()
+
+    def use_kernel(self, kernel: Kernel) -> None:
+        """What computes deltas from the next epoch on."""
+        for reader in (self.loop.reader, self.history.reader, self.history.beside):
+            reader.kernel = kernel
+
+    # -- statements and queries ----------------------------------------------------------------
+
+    def sql(self, text: str, *, source: str = "<sql>") -> Result | Subscription | None:
+        """Carry out one or more statements; the result is that of the last one.
+
+        SELECT, SHOW, DESCRIBE and EXPLAIN return a `Result`, SUBSCRIBE a `Subscription`.
+        """
+        self._check_open()
+        result: Result | Subscription | None = None
+        for statement in parse_script(text, source):
+            result = self._statements.run(statement, text, source)
+        return result
+
+    def query(self, text: str) -> Result:
+        """The rows of one SELECT over views and tables, as of the last committed epoch."""
+        self._check_open()
+        statements = parse_script(text)
+        if len(statements) != 1 or not isinstance(statements[0], Select):
+            raise MillstreamError("NOT_A_QUERY", "query takes one SELECT", hint="use sql() for other statements")
+        result = self._statements.run(statements[0], text, "<sql>")
+        assert isinstance(result, Result)
+        return result
+
+    def create_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *,
+        arguments: Sequence[str],
+        returns: str,
+        replace: bool = False,
+    ) -> None:
+        """Let queries call a function: it gets one `pyarrow.Array` per argument and returns one of the same length.
+
+        Types are written as in SQL. The function goes with the program: after a restart it must be
+        passed again before views that use it go on.
+        """
+        self._check_open()
+        columns = ", ".join(f"a{index} {type_}" for index, type_ in enumerate(arguments))
+        text = f"CREATE FUNCTION `{name.replace('`', '``')}` ({columns}) RETURNS {returns}"
+        statement = parse_statement(text)
+        if not isinstance(statement, CreateFunction) or statement.source is not None:
+            raise MillstreamError("BAD_FUNCTION", "the types of a function are written as in SQL", detail=text)
+        with self.loop.lock:
+            self.functions.create(dataclasses.replace(statement, or_replace=replace), function, self.clock.now())
+
+    def insert(self, name: str, rows: Rows, *, message_ids: Sequence[str | None] | None = None) -> int:
+        """Append rows to a stream or upsert them into a table; returns when they are durable.
+
+        With `message_ids`, one a row, a row whose id was accepted before is dropped, so a retry
+        after a failure adds nothing twice. Returns how many rows were accepted.
+        """
+        self._check_open()
+        return self._inserting.insert(name, rows, message_ids)
+
+    def delete(self, name: str, keys: Rows, *, message_ids: Sequence[str | None] | None = None) -> int:
+        """Delete rows of a table by primary key; returns when the deletions are durable.
+
+        They take effect with the next epoch, in order with what is inserted. Rows name the key columns and,
+        where the table has them, its sequence and the event time of versions. Returns how many were accepted.
+        """
+        self._check_open()
+        return self._inserting.delete(name, keys, message_ids)
+
+    def insert_lines(
+        self, name: str, lines: Sequence[bytes | str], *, message_ids: Sequence[str | None] | None = None
+    ) -> int:
+        """Append undecoded lines, in the stream's format, to its log; what is malformed becomes a dead letter."""
+        self._check_open()
+        return self._inserting.insert_lines(name, lines, message_ids)
+
+    def changes(self, view: str, since_epoch: int = 0) -> Result:
+        """The changelog of a view after an epoch; 0 means from its beginning."""
+        self._check_open()
+        _check_epoch("since_epoch", since_epoch)
+        return self._changes(self.catalog.view(view).name, since_epoch if since_epoch > 0 else -1)
+
+    def _changes(self, name: str, since: int) -> Result:
+        self._check_open()
+        return Result(self.store.changes(name, since))
+
+    def subscribe(self, view: str, from_epoch: int = 0) -> Subscription:
+        """The changes of a view from an epoch on, as they are committed; never a loss, never a repeat."""
+        self._check_open()
+        _check_epoch("from_epoch", from_epoch)
+        name = self.catalog.view(view).name
+        return Subscription(
+            partial(self._changes, name),
+            self.store.last_epoch,
+            self.loop.committed,
+            lambda: self._open,
+            from_epoch,
+        )
+
+    # -- the builder ---------------------------------------------------------------------------
+
+    def stream(self, name: str) -> Relation:
+        """A stream, to build a view on step by step."""
+        return connected(self, name, "stream")
+
+    def table(self, name: str) -> Relation:
+        """A table, to join or to build a view on."""
+        return connected(self, name, "table")
+
+    def view(self, name: str) -> View:
+        """A view, to read, to follow, or to build another view on."""
+        return connected_view(self, name)
+
+    # -- running -------------------------------------------------------------------------------
+
+    def drain(self) -> int:
+        """Process everything that has arrived and what the clock has made due; the last epoch."""
+        self._check_open()
+        return self._running.drain()
+
+    def settle(self, create: CreateView) -> None:
+        """Put views in place first that are about to have other columns, if a new view reads them and nothing runs."""
+        self._running.settle(create)
+
+    def start(self) -> None:
+        """Process continuously, in the background."""
+        self._check_open()
+        self._running.start()
+
+    def stop(self) -> None:
+        """Stop processing; the epoch under way is finished first."""
+        self._running.stop()
+
+    def maintain(self) -> None:
+        """Apply the retention of every topic and compact the topics of tables now."""
+        self._upkeep.run()
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Stop and let go of the data directory. Spark stays up for the next database."""
+        if not self._open:
+            return
+        try:
+            self.stop()
+        finally:
+            self._open = False
+            _OPEN.discard(self)
+            with self.loop.committed:
+                self.loop.committed.notify_all()
+            self._parts.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            # What went wrong in the block matters more than what the background has to say.
+            with contextlib.suppress(MillstreamError):
+                self.close()
+
+    def _check_open(self) -> None:
+        if not self._open:
+            raise MillstreamError("CLOSED", "the database is closed")
+
+    # -- for the statements and the command line -----------------------------------------------
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._parts.catalog
+
+    @property
+    def definitions(self) -> Definitions:
+        return self._parts.definitions
+
+    @property
+    def functions(self) -> Functions:
+        return self._parts.functions
+
+    @property
+    def clock(self) -> Clock:
+        return self._parts.clock
+
+    @property
+    def loop(self) -> EpochLoop:
+        return self._parts.loop
+
+    @property
+    def replacing(self) -> Replacing:
+        return self._parts.replacing
+
+    @property
+    def history(self) -> History:
+        return self._parts.history
+
+    @property
+    def store(self) -> DuckDBStore:
+        return self._parts.store
+
+    @property
+    def log(self) -> Log:
+        return self._parts.log
+
+    def status(self) -> dict[str, Any]:
+        """What is going on, in a few figures."""
+        streams, failure = self.catalog.streams(), self._running.failure
+        return {
+            "directory": str(self._parts.directory),
+            "epoch": self.store.last_epoch(),
+            "running": self._running.is_running,
+            "failure": str(failure) if failure is not None else None,
+            "streams": len([entry for entry in streams if not entry.is_table]),
+            "tables": len([entry for entry in streams if entry.is_table]),
+            "views": len(self.catalog.views()),
+            "pace": self.loop.pace.figures(),
+        }
+
+
+def _check_epoch(name: str, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise MillstreamError("BAD_OPTION", f"{name} is the number of an epoch, got {type(value).__name__}")

@@ -1,0 +1,72 @@
+"""Rows that a program inserts or deletes, on their way into the log.
+
+Owns which streams and tables take rows, and under which keys the log has them. What always holds:
+what was accepted is durable, and what is refused is refused whole, before anything is written.
+Must not touch the store: rows take effect with the next epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from millstream.engine.define.catalog import Catalog, StreamEntry
+from millstream.engine.define.tables import find_table, tombstones
+from millstream.engine.surface.rows import Rows, to_table
+from millstream.log import Log
+from millstream.model.errors import MillstreamError
+from millstream.sources import LogOptions
+
+MessageIds = Sequence[str | None]
+"""One a row; a row whose id was accepted before is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inserting:
+    """Each method returns how many rows were accepted."""
+
+    catalog: Catalog
+    log: Log
+
+    def insert(self, name: str, rows: Rows, message_ids: MessageIds | None) -> int:
+        """Append rows to a stream, or to the changes of a table."""
+        entry = self._open(name)
+        return self._append(entry, to_table(rows, entry.stream.schema, entry.name), message_ids)
+
+    def delete(self, name: str, keys: Rows, message_ids: MessageIds | None) -> int:
+        """Append tombstones of keys to the changes of a table."""
+        entry = self._open(find_table(self.catalog, name).name)
+        table = to_table(keys, entry.stream.schema, entry.name)
+        return self._append(entry, tombstones(entry.stream, table), message_ids)
+
+    def insert_lines(self, name: str, lines: Sequence[bytes | str], message_ids: MessageIds | None) -> int:
+        """Append lines that are decoded when they are processed."""
+        entry = self._open(name)
+        if isinstance(lines, str | bytes) or any(not isinstance(line, str | bytes) for line in lines):
+            raise MillstreamError("BAD_ROWS", "expected a list of lines, each a str or bytes", hint="write [line]")
+        raw = [line.encode() if isinstance(line, str) else line for line in lines]
+        return self._append(entry, pa.table({"_raw": pa.array(raw, pa.binary())}), message_ids)
+
+    def _open(self, name: str) -> StreamEntry:
+        """The stream or table of a name, if it takes rows."""
+        entry = self.catalog.stream(name)
+        if not isinstance(entry.options, LogOptions):
+            raise MillstreamError(
+                "NOT_INSERTABLE",
+                f"{entry.name} reads from {entry.options.source!r}: rows cannot be inserted or deleted",
+                hint="a stream or table with source = 'log' takes them",
+            )
+        return entry
+
+    def _append(self, entry: StreamEntry, rows: pa.Table, message_ids: MessageIds | None) -> int:
+        if rows.num_rows == 0:
+            return 0
+        if isinstance(message_ids, str) or any(not isinstance(i, str | None) for i in message_ids or ()):
+            raise MillstreamError("BAD_ROWS", "message_ids is a list of texts, one a row")
+        assert isinstance(entry.options, LogOptions)
+        topic = self.log.topic(entry.options.topic or entry.name)
+        # What is not decoded yet has no key yet.
+        keys = () if "_raw" in rows.column_names else entry.stream.primary_key or entry.options.keys
+        return topic.append(rows, keys=keys, message_ids=message_ids).rows

@@ -1,0 +1,146 @@
+"""The parts of a database: opened in order, let go of in reverse.
+
+Owns the lock of the data directory and the life of log, store, readers and sources; and what the
+catalog in the store says is opened again. What always holds: one process owns a directory, and where
+a part cannot be opened, none stays open. Must not process rows: that is for `running`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from millstream.engine.define.catalog import Catalog, ViewEntry
+from millstream.engine.define.definitions import Definitions
+from millstream.engine.define.functions import Functions
+from millstream.engine.define.replacing import Replacing
+from millstream.engine.run.backfill import History
+from millstream.engine.run.epochs import EpochLoop
+from millstream.engine.run.parts import Parts
+from millstream.engine.run.reads import GENERATIONS, Reader
+from millstream.engine.run.sessions import Sessions
+from millstream.engine.run.turns import Turns
+from millstream.kernel.handover import open_directory
+from millstream.log import Log
+from millstream.model.errors import MillstreamError
+from millstream.model.settings import EngineSettings, SparkSettings
+from millstream.model.time import Clock
+from millstream.spark.native import NativeForms
+from millstream.sql import parse_script
+from millstream.sql.statements import CreateFunction, CreateStream, CreateTable, CreateView
+from millstream.store.duckdb.store import DuckDBStore
+
+
+def open_parts(directory: Path, clock: Clock, spark: SparkSettings, settings: EngineSettings) -> Parts:
+    """Open the parts of the database in a directory, which is made if it is not there."""
+    _make(directory)
+    directory = directory.absolute()
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, _own(directory))
+        sessions = Sessions(spark, directory / "spark" / "logs")
+        if settings.eager_spark:
+            # Spark starts while the rest is opened; the first epoch waits for it, not the caller.
+            sessions.begin()
+        log = Log(directory / "log", clock)
+        undo.callback(log.close)
+        store = DuckDBStore(directory / "store.duckdb", settings.store_memory)
+        undo.callback(store.close)
+        catalog = Catalog()
+        functions = Functions(store, settings.function_modules, lambda: [view.statement for view in catalog.views()])
+
+        def session() -> SparkSession:
+            live = sessions.live()
+            functions.prepare(live)
+            return live
+
+        # Executors of a cluster do not see the files of this machine.
+        is_local = spark.master.startswith("local")
+        forms = NativeForms(open_directory(directory / "spark" / "handover") if is_local else None)
+        definitions = Definitions(catalog, store, log, clock, session, directory, functions, forms)
+        present = Reader(session, functions.prepare, forms, settings.kernel)
+        undo.callback(present.close)
+        past = Reader(session, functions.prepare, forms, settings.kernel, first_generation=GENERATIONS)
+        undo.callback(past.close)
+        beside = Reader(sessions.beside, functions.prepare, forms, settings.kernel)
+        undo.callback(beside.close)
+        loop = EpochLoop(catalog, store, clock, settings, definitions.plan, Turns(), threading.Condition(), present)
+        replacing = Replacing(definitions, catalog, store)
+        history = History(loop, replacing, past, beside)
+        undo.callback(_close_sources, catalog)
+        _restore(store, catalog, definitions, functions, replacing)
+        return Parts(
+            directory,
+            clock,
+            settings,
+            catalog,
+            log,
+            store,
+            functions,
+            definitions,
+            loop,
+            replacing,
+            history,
+            # From here on it is `close` that lets go of all this, in the same order.
+            undo.pop_all(),
+        )
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MillstreamError(
+            "BAD_PATH", f"{directory} cannot be a data directory", detail=error.strerror, hint="pass a directory"
+        ) from None
+
+
+def _own(directory: Path) -> int:
+    """Lock a directory for this process, or say who has it."""
+    file = os.open(directory / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.read(file, 32).decode(errors="replace").strip()
+        os.close(file)
+        raise MillstreamError(
+            "DATA_DIR_IN_USE",
+            f"the data directory {directory} is in use",
+            detail=f"by process {owner}" if owner else None,
+            hint="one process owns a data directory: close the other one, or use another directory",
+        ) from None
+    os.ftruncate(file, 0)
+    os.pwrite(file, str(os.getpid()).encode(), 0)
+    return file
+
+
+def _restore(
+    store: DuckDBStore, catalog: Catalog, definitions: Definitions, functions: Functions, replacing: Replacing
+) -> None:
+    """Open again what the statements in the store made."""
+    for _, kind, text in store.statements():
+        (statement,) = parse_script(text)
+        match statement:
+            case CreateView() if kind == "successor":
+                replacing.restore(statement)
+            case CreateStream():
+                catalog.add(definitions.open_stream(statement))
+            case CreateTable():
+                catalog.add(definitions.open_table(statement))
+            case CreateView():
+                catalog.add(ViewEntry(statement))
+            case CreateFunction():
+                functions.restore(statement)
+            case _:
+                raise MillstreamError("STORE_FAILED", f"the catalog holds an unknown statement: {text}")
+    catalog.arrange()
+
+
+def _close_sources(catalog: Catalog) -> None:
+    for entry in catalog.streams():
+        if entry.source is not None:
+            entry.source.close()

@@ -1,0 +1,527 @@
+"""The DuckDB store: one file, one writer, one transaction per epoch.
+
+Owns the tables `ms.epochs`, `ms.progress`, `ms.files`, `ms.catalog` and the order of things in
+a commit. The view kinds own their own tables. Readers use cursors of their own and see the last
+committed epoch whole, whatever the writer is doing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from millstream.duck import quote
+from millstream.duck.functions import create_user_function, remove_user_function
+from millstream.model.errors import MillstreamError
+from millstream.model.user_functions import UserFunction
+from millstream.plan.lateness import Lateness
+from millstream.plan.nodes import VERSIONS, AppendView, Part, QueryView, Stream, View, ViewPlan
+from millstream.store.duckdb.append import Append
+from millstream.store.duckdb.changelog import fold_in, read_changes_sql, write_out
+from millstream.store.duckdb.cleaning import Cleaner
+from millstream.store.duckdb.completeness import (
+    COMPLETENESS,
+    Completeness,
+    count_arrivals,
+    forget_completeness,
+    read_completeness,
+)
+from millstream.store.duckdb.connection import open_database, store_error, tables_of
+from millstream.store.duckdb.deltas import is_changed
+from millstream.store.duckdb.letters import (
+    create_letters,
+    drop_letters,
+    drop_letters_for,
+    keep_dead,
+    keep_late,
+)
+from millstream.store.duckdb.maintainers import maintainer, merge_delta
+from millstream.store.duckdb.moment import Moment
+from millstream.store.duckdb.naming import check_columns, columns_of, internal, public
+from millstream.store.duckdb.query import QueryMaintainer
+from millstream.store.duckdb.shelves import SHELVED, Shelves, may_share
+from millstream.store.duckdb.swap import Swapping
+from millstream.store.duckdb.table import Table
+from millstream.store.duckdb.writing import Writing
+from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
+
+FORMAT_VERSION = 4
+_READABLE = (2, 3, 4)
+"""Stores of format 2 and 3 are some of format 4 in which no view, or only live ones, are kept together."""
+
+_TABLES = """
+CREATE SCHEMA IF NOT EXISTS ms;
+CREATE TABLE IF NOT EXISTS ms.format (version INTEGER);
+CREATE TABLE IF NOT EXISTS ms.catalog (
+    name VARCHAR, kind VARCHAR, statement VARCHAR, created_at BIGINT, ordinal BIGINT);
+CREATE TABLE IF NOT EXISTS ms.progress (name VARCHAR, kind VARCHAR, state VARCHAR);
+CREATE TABLE IF NOT EXISTS ms.cleaned (view VARCHAR, epoch BIGINT);
+CREATE TABLE IF NOT EXISTS ms.files (stream VARCHAR, seq BIGINT, path VARCHAR);
+CREATE TABLE IF NOT EXISTS ms.epochs (
+    epoch BIGINT, committed_at BIGINT, rows_in BIGINT, rows_decoded BIGINT, rows_dead BIGINT,
+    rows_used BIGINT, rows_filtered BIGINT, rows_late BIGINT, rows_failed BIGINT,
+    offsets VARCHAR, watermarks VARCHAR, streams VARCHAR, views VARCHAR, timings VARCHAR);
+"""
+_TABLES += COMPLETENESS + SHELVED
+
+
+class DuckDBStore:
+    """See `store.protocol.Store`."""
+
+    def __init__(self, path: Path, memory: str) -> None:
+        self._connection = open_database(path, memory)
+        self._lock = threading.RLock()
+        self._writing = Writing(self._connection)
+        self._shelves = Shelves(self._connection, self._writing)
+        with self._transaction() as txn:
+            txn.execute(_TABLES)
+            version = _one(txn.execute("SELECT version FROM ms.format"))
+            if version is None:
+                txn.execute(f"INSERT INTO ms.format VALUES ({FORMAT_VERSION})")
+            elif version[0] not in _READABLE:
+                raise MillstreamError(
+                    "STORE_VERSION",
+                    f"the store has format {version[0]}, this release reads {' and '.join(map(str, _READABLE))}",
+                    hint="open it with the release that wrote it",
+                )
+            else:
+                txn.execute(f"UPDATE ms.format SET version = {FORMAT_VERSION} WHERE version < {FORMAT_VERSION}")
+            row = _one(txn.execute("SELECT max(epoch) FROM ms.epochs"))
+        self._epoch = (row[0] if row else None) or 0
+        self._cleaner = Cleaner(self.cursor, self._shelves.kept_as)
+        # What ms.progress says, so that planning an epoch asks no query.
+        self._progress = self._load_progress()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """All or nothing, one at a time; store errors come out as ours."""
+        with self._lock:
+            try:
+                self._connection.execute("BEGIN")
+                yield self._connection
+                self._connection.execute("COMMIT")
+            except BaseException as error:
+                # A failed commit has rolled back already.
+                with suppress(duckdb.Error):
+                    self._connection.execute("ROLLBACK")
+                self._writing.forget()
+                self._shelves.forget()
+                if isinstance(error, duckdb.Error):
+                    raise store_error(error) from None
+                raise
+
+    @contextmanager
+    def _undisturbed(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A transaction that takes rows out of changelogs, of which the cleaner may be removing some."""
+        with self._lock:
+            self._cleaner.settle()
+            with self._transaction() as txn:
+                yield txn
+
+    def close(self) -> None:
+        self._cleaner.close()
+        with self._lock:
+            self._writing.forget()
+            self._connection.close()
+
+    # -- the catalog ---------------------------------------------------------------------------
+
+    def statements(self) -> list[tuple[str, str, str]]:
+        """(name, kind, statement) of every relation, in the order they were created."""
+        cursor = self.cursor()
+        return cursor.execute("SELECT name, kind, statement FROM ms.catalog ORDER BY ordinal").fetchall()
+
+    def _remember(self, txn: duckdb.DuckDBPyConnection, name: str, kind: str, statement: str, now: int) -> None:
+        txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
+        txn.execute(
+            "INSERT INTO ms.catalog SELECT ?, ?, ?, ?, coalesce(max(ordinal), 0) + 1 FROM ms.catalog",
+            [name, kind, statement, now],
+        )
+
+    def remember_function(self, name: str, statement: str, now: int) -> None:
+        with self._transaction() as txn:
+            self._remember(txn, f"{name.lower()}()", "function", statement, now)
+
+    def forget_function(self, name: str) -> None:
+        with self._transaction() as txn:
+            txn.execute("DELETE FROM ms.catalog WHERE name = ?", [f"{name.lower()}()"])
+        with self._lock:
+            remove_user_function(self._connection, name)
+
+    def register_function(self, function: UserFunction) -> None:
+        with self._lock:
+            create_user_function(self._connection, function)
+
+    def create_stream(self, stream: Stream, statement: str, now: int, files: Sequence[str] = ()) -> None:
+        """Create a stream; `files` are those that it leaves out."""
+        with self._transaction() as txn:
+            self._remember(txn, stream.name, "stream", statement, now)
+            create_letters(txn, stream)
+            _skip(txn, stream.name, files)
+
+    def create_table(self, stream: Stream, statement: str, now: int, files: Sequence[str] = ()) -> None:
+        check_columns(stream.name, stream.schema.names())
+        with self._transaction() as txn:
+            self._remember(txn, stream.name, "table", statement, now)
+            create_letters(txn, stream)
+            _skip(txn, stream.name, files)
+            Table(stream).create(txn)
+
+    def create_view(
+        self,
+        plan: ViewPlan,
+        deltas: Mapping[str, pa.Schema],
+        statement: str,
+        now: int,
+        history: Mapping[str, Progress],
+        *,
+        kind: str = "view",
+    ) -> None:
+        """Create a view and its hidden parts; a part with `history` catches up from there before it joins its
+        stream. One of kind `successor` is to take the place of another."""
+        for part in plan.parts:
+            check_columns(plan.view.name, columns_of(part))
+        with self._transaction() as txn:
+            self._remember(txn, plan.view.name, kind, statement, now)
+            for part in plan.parts:
+                if isinstance(part, QueryView):
+                    QueryMaintainer(part).create(txn, self._epoch, now)
+                    continue
+                maintainer(part).create(txn, deltas[part.name], self._epoch, now)
+                self._save_progress(txn, part.name, "view", history.get(part.name))
+                if may_share(part) and part.name not in history:
+                    self._shelves.put(part)
+        for part in plan.parts:
+            self._note_progress(part.name, "view", history.get(part.name))
+
+    def change_view(self, old: ViewPlan, new: ViewPlan, statement: str) -> None:
+        """Give a view another text, or other options, in place: its contents stay."""
+        name = new.view.name
+        if not self._shelves.suits(new.view):
+            self._take_from_shelves([name])
+        with self._transaction() as txn:
+            txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [statement, name])
+            if old.view.only_grows != new.view.only_grows:
+                own = ", ".join(quote(field.name) for field in self.columns(name))
+                if new.view.only_grows:
+                    fold_in(txn, name, internal(name, "rows"), own)
+                else:
+                    write_out(txn, name, own)
+        self._writing.forget(*(part.name for part in new.parts))
+        self._put_on_shelves([new.view])
+
+    def change_stream(self, name: str, statement: str, files: Sequence[str] = ()) -> None:
+        """Give a stream that nothing was read of another text, and the files that it leaves out."""
+        with self._transaction() as txn:
+            txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [statement, name])
+            _skip(txn, name, files)
+
+    def drop(self, *names: str, letters_of: Sequence[str] = ()) -> None:
+        """Drop a stream or a table, or a view with its hidden parts; also its letters of some streams."""
+        with self._undisturbed() as txn:
+            for name in names:
+                self._drop(txn, name)
+            drop_letters_for(txn, letters_of, names)
+        self._writing.forget(*names)
+        for name in names:
+            for kind in ("stream", "view"):
+                self._note_progress(name, kind, None)
+
+    def _note_progress(self, name: str, kind: str, progress: Progress | None) -> None:
+        """Remember what has been committed."""
+        if progress is None:
+            self._progress.pop((name, kind), None)
+        else:
+            self._progress[name, kind] = progress
+
+    def _drop(self, txn: duckdb.DuckDBPyConnection, name: str) -> None:
+        txn.execute(f"DROP VIEW IF EXISTS {public(name)}")
+        drop_letters(txn, name)
+        for suffix, kind in tables_of(txn, name).items():
+            txn.execute(f"DROP {kind} {internal(name, suffix)}")
+        self._shelves.drop(name)
+        txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
+        txn.execute("DELETE FROM ms.progress WHERE name = ?", [name])
+        txn.execute("DELETE FROM ms.files WHERE stream = ?", [name])
+        forget_completeness(txn, name)
+        txn.execute("DELETE FROM ms.cleaned WHERE view = ?", [name])
+
+    # -- progress ------------------------------------------------------------------------------
+
+    def last_epoch(self) -> int:
+        return self._epoch
+
+    def progress(self, stream: str) -> Progress | None:
+        return self._progress.get((stream, "stream"))
+
+    def view_progress(self, view: str) -> Progress | None:
+        """How far a view that reads history has come; None once it has joined its stream."""
+        return self._progress.get((view, "view"))
+
+    def views_behind(self) -> dict[str, Progress]:
+        """The parts of views that read history, and how far they have come."""
+        return {name: progress for (name, kind), progress in list(self._progress.items()) if kind == "view"}
+
+    def _load_progress(self) -> dict[tuple[str, str], Progress]:
+        loaded: dict[tuple[str, str], Progress] = {}
+        rows = self.cursor().execute("SELECT name, kind, state FROM ms.progress").fetchall()
+        for name, kind, text in rows:
+            state = json.loads(text)
+            by_partition = {key: _by_number(state[key]) for key in ("offsets", "newest", "active_at")}
+            seen = state.get("lateness")
+            lateness = Lateness(*(_by_number(seen[key]) for key in ("recent", "earlier"))) if seen else None
+            loaded[name, kind] = Progress(
+                watermark=state["watermark"], clock=state.get("clock", BEGINNING), lateness=lateness, **by_partition
+            )
+        return loaded
+
+    def _save_progress(self, txn: duckdb.DuckDBPyConnection, name: str, kind: str, progress: Progress | None) -> None:
+        known = self._progress.get((name, kind))
+        if progress == known:
+            return
+        if progress is None:
+            txn.execute("DELETE FROM ms.progress WHERE name = ? AND kind = ?", [name, kind])
+        elif known is None:
+            txn.execute("INSERT INTO ms.progress VALUES (?, ?, ?)", [name, kind, _progress_json(progress)])
+        else:
+            state = _progress_json(progress)
+            txn.execute("UPDATE ms.progress SET state = ? WHERE name = ? AND kind = ?", [state, name, kind])
+
+    def files(self, stream: str) -> list[str]:
+        """The files of a stream that are done, in the order they were read."""
+        rows = self.cursor().execute("SELECT path FROM ms.files WHERE stream = ? ORDER BY seq", [stream])
+        return [row[0] for row in rows.fetchall()]
+
+    # -- the epoch -----------------------------------------------------------------------------
+
+    def commit(self, part: EpochPart) -> int:
+        with self._lock:
+            feeding = {i.relation for q in part.queries if isinstance(q.view, QueryView) for i in q.view.inputs}
+            swapped = [name for swap in part.swaps for name in (*swap.built, *(old.name for old in swap.old.parts))]
+            outdated = [v.view for v in part.views if v.view.name in self._shelves and not self._shelves.suits(v.view)]
+            names = [view.name for view in outdated]
+            self._take_from_shelves([*names, *self._shelves.misplaced(part.views, feeding), *swapped])
+            epoch = self._commit(part, feeding)
+            joined = [v.view for v in part.views if v.catching_up is None and self.view_progress(v.view.name)]
+            self._note(part)
+            new = [*outdated, *joined, *(view for swap in part.swaps for view in swap.new.parts)]
+            self._put_on_shelves([view for view in new if view.name not in feeding])
+            views = [view.view for view in part.views] + [query.view for query in part.queries]
+            self._cleaner.clean(views, [stream.stream for stream in part.streams], part.now)
+        return epoch
+
+    def _take_from_shelves(self, names: Sequence[str]) -> None:
+        """Give views tables of their own, if they have none."""
+        if moved := [name for name in dict.fromkeys(names) if name in self._shelves]:
+            with self._undisturbed():
+                for name in moved:
+                    self._shelves.take(name)
+
+    def _put_on_shelves(self, parts: Sequence[Part]) -> None:
+        """Keep views with others of their kind, where they belong there. One that cannot be moved stays where it is:
+        what it is moved after has been committed."""
+        for part in parts:
+            if may_share(part) and part.name not in self._shelves and self.view_progress(part.name) is None:
+                with suppress(MillstreamError), self._undisturbed():
+                    self._shelves.put(part)
+
+    def _commit(self, part: EpochPart, feeding: set[str]) -> int:
+        with self._transaction() as txn:
+            epoch = self._epoch + 1
+            changed: set[str] = set()
+            stale: dict[str, int] = {}
+            for stream in part.streams:
+                moment = Moment(epoch, part.now, BEGINNING, stream.progress.watermark)
+                name = stream.stream.name
+                stale[name] = self._commit_stream(txn, stream, moment)
+                changed |= {n for n in (name, name + VERSIONS) if n in feeding and is_changed(txn, n)}
+            self._shelves.merge([view for view in part.views if view.view.name in self._shelves], epoch, part.now)
+            for view in part.views:
+                if self._commit_view(txn, view, epoch, part, view.view.name in feeding):
+                    changed.add(view.view.name)
+            count_arrivals(txn, part.views, Moment(epoch, part.now), self._writing)
+            for swap in part.swaps:
+                if Swapping(txn, swap, Moment(epoch, part.now)).run():
+                    changed.add(swap.new.view.name)
+                for name in swap.gone:
+                    self._save_progress(txn, name, "view", None)
+                txn.execute("DELETE FROM ms.catalog WHERE name = ?", [swap.built[-1]])
+                txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [swap.statement, swap.new.view.name])
+            for query in part.queries:
+                assert isinstance(query.view, QueryView)
+                statements = self._writing.of(query.view.name, Moment(epoch, part.now, query.before, query.after))
+                if QueryMaintainer(query.view).maintain(statements, changed):
+                    changed.add(query.view.name)
+            for rows in part.kept:
+                assert isinstance(rows.view, AppendView)
+                Append(rows.view).let_go(txn, Moment(epoch, part.now, rows.before, rows.after))
+            self._record(txn, part, epoch, stale)
+        return epoch
+
+    def _note(self, part: EpochPart) -> None:
+        """Remember what has been committed."""
+        self._epoch += 1
+        for stream in part.streams:
+            self._note_progress(stream.stream.name, "stream", stream.progress)
+        for view in part.views:
+            self._note_progress(view.view.name, "view", view.catching_up)
+        for swap in part.swaps:
+            self._writing.forget(*swap.gone, *swap.built, *(view.name for view in swap.new.parts))
+            for name in swap.gone:
+                self._note_progress(name, "view", None)
+
+    def _commit_stream(self, txn: duckdb.DuckDBPyConnection, part: StreamPart, at: Moment) -> int:
+        """Commit a stream's share; of a table, how many changes came too late to change anything."""
+        stream = part.stream
+        self._save_progress(txn, stream.name, "stream", part.progress)
+        if part.files:
+            txn.executemany(
+                "INSERT INTO ms.files VALUES (?, ?, ?)",
+                [[stream.name, seq, path] for seq, path in part.files],
+            )
+        if part.dead_rows is not None:
+            keep_dead(txn, stream, None, at, part.dead_rows)
+        return Table(stream).merge(txn, part.table_rows, at) if stream.primary_key else 0
+
+    def _commit_view(
+        self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart, feeds: bool
+    ) -> bool:
+        """Commit a view's share; whether others have to know of changes."""
+        moment = Moment(epoch, whole.now, part.before, part.after)
+        changed = part.view.name not in self._shelves and self._merge(part, moment, feeds)
+        stream = next((s.stream for s in whole.streams if s.stream.name == part.view.stream), None)
+        if stream is not None and part.late_rows is not None:
+            keep_late(txn, stream, part.view.name, moment, part.late_rows)
+        if stream is not None and part.failed_rows is not None:
+            keep_dead(txn, stream, part.view.name, moment, part.failed_rows)
+        self._save_progress(txn, part.view.name, "view", part.catching_up)
+        return changed
+
+    def _merge(self, part: ViewPart, at: Moment, feeds: bool) -> bool:
+        """Merge the delta of a view that has tables of its own; whether others have to know of changes."""
+        statements = self._writing.of(part.view.name, at, feeds=feeds)
+        merge_delta(maintainer(part.view), statements, part.delta, repeats=part.repeats)
+        return statements.changes is not None and statements.changes.finish()
+
+    def _record(self, txn: duckdb.DuckDBPyConnection, part: EpochPart, epoch: int, stale: Mapping[str, int]) -> None:
+        offsets = {s.stream.name: dict(s.progress.offsets) for s in part.streams}
+        watermarks = {s.stream.name: s.progress.watermark for s in part.streams if s.stream.watermark}
+        streams = {s.stream.name: {"in": s.rows, "decoded": s.rows - s.dead, "dead": s.dead} for s in part.streams}
+        for table in (s for s in part.streams if s.stream.primary_key):
+            filtered = stale[table.stream.name]
+            streams[table.stream.name] |= {"used": table.rows - table.dead - filtered, "filtered": filtered}
+        views = {
+            v.view.name: {"used": v.used, "filtered": v.filtered, "late": v.late, "failed": v.failed}
+            for v in part.views
+        }
+        rows_in, dead = sum(s.rows for s in part.streams), sum(s.dead for s in part.streams)
+        txn.execute(
+            "INSERT INTO ms.epochs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                epoch,
+                part.now,
+                rows_in,
+                rows_in - dead,
+                dead,
+                *(sum(v[key] for v in views.values()) for key in ("used", "filtered", "late", "failed")),
+                *(json.dumps(value) for value in (offsets, watermarks, streams, views, dict(part.timings))),
+            ],
+        )
+
+    def settle(self) -> None:
+        """Wait for what goes on beside the commits."""
+        self._cleaner.settle()
+
+    def next_due_at(self, views: Sequence[View]) -> int | None:
+        with self._lock:
+            due = [maintainer(view).next_due_at(self._connection) for view in self._shelves.kept_as(views)]
+        return min((at for at in due if at is not None), default=None)
+
+    def kept_with(self, view: str) -> list[str]:
+        """The views that are merged together with one."""
+        with self._lock:
+            return self._shelves.beside(view)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A connection for one reader."""
+        return self._connection.cursor()
+
+    @contextmanager
+    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor for a while; store errors come out as ours."""
+        with closing(self.cursor()) as cursor:
+            try:
+                yield cursor
+            except duckdb.Error as error:
+                raise store_error(error) from None
+
+    def query(self, sql: str) -> pa.Table:
+        """Run SQL that has been checked already."""
+        with self._reading() as cursor:
+            return cursor.sql(sql).to_arrow_table()
+
+    def columns(self, relation: str) -> pa.Schema:
+        """The columns that readers see."""
+        return self.query(f"SELECT * FROM {public(relation)} LIMIT 0").schema
+
+    def completeness(self, view: View) -> Completeness | None:
+        """How complete the windows of a view were when they fired; None as long as none has."""
+        progress = self.view_progress(view.name) or self.progress(view.stream) or Progress()
+        with closing(self.cursor()) as cursor:
+            return read_completeness(cursor, view, progress.watermark)
+
+    def changes(self, view: str, since: int) -> pa.Table:
+        """The changelog after an epoch; -1 means all that is kept.
+
+        A view without groups is born with its first row, in epoch 0 of an empty database.
+        """
+        sql = read_changes_sql(view, self.columns(view).names, since)
+        # Both at once, or what is removed between them would be missed.
+        with self._reading() as cursor:
+            cursor.execute("BEGIN")
+            cleaned = _one(cursor.execute("SELECT epoch FROM ms.cleaned WHERE view = ?", [view]))
+            if cleaned is not None and 0 <= since < cleaned[0]:
+                raise MillstreamError(
+                    "CHANGELOG_GONE",
+                    f"the changelog of {view} is kept from epoch {cleaned[0] + 1} on",
+                    detail=f"epoch {since + 1} was asked for",
+                    hint="read the view itself and go on from there; changelog_retain says how long changes are kept",
+                )
+            return cursor.sql(sql).to_arrow_table()
+
+
+def _progress_json(progress: Progress) -> str:
+    # Not `asdict`, which copies one by one what may be thousands of counts.
+    state = {field.name: getattr(progress, field.name) for field in fields(progress)}
+    if progress.lateness is not None:
+        state["lateness"] = {"recent": progress.lateness.recent, "earlier": progress.lateness.earlier}
+    return json.dumps(state)
+
+
+def _by_number(values: Mapping[str, int]) -> dict[int, int]:
+    """JSON has no numbers for keys."""
+    return {int(number): value for number, value in values.items()}
+
+
+def _skip(txn: duckdb.DuckDBPyConnection, stream: str, files: Sequence[str]) -> None:
+    """Note files as if they had been read."""
+    txn.execute("DELETE FROM ms.files WHERE stream = ?", [stream])
+    if files:
+        numbered = [[stream, number, path] for number, path in enumerate(files)]
+        txn.executemany("INSERT INTO ms.files VALUES (?, ?, ?)", numbered)
+
+
+def _one(result: duckdb.DuckDBPyConnection) -> tuple[Any, ...] | None:
+    """The only row of a result, which is then finished: an open one blocks the connection."""
+    rows = result.fetchall()
+    return rows[0] if rows else None
