@@ -25,6 +25,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
+@pytest.fixture(autouse=True)
+def _registered_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fails whatever raises an error with a code that the registry lacks."""
+    from millstream.model.error_codes import CODES
+    from millstream.model.errors import MillstreamError
+
+    made = MillstreamError.__init__
+
+    def checked(self: MillstreamError, code: str, *arguments: Any, **options: Any) -> None:
+        assert code in CODES, f"{code} is not in model/error_codes.py"
+        made(self, code, *arguments, **options)
+
+    monkeypatch.setattr(MillstreamError, "__init__", checked)
+
+
 @pytest.fixture
 def connect(tmp_path: Path) -> Iterator[Connect]:
     """A factory of databases under `tmp_path`; whatever is still open is closed after the test."""

@@ -36,6 +36,12 @@ def test_the_list_of_functions_is_the_one_of_the_code() -> None:
     assert listed == script["page"](), "stale: run .venv/bin/python scripts/list_functions.py > docs/functions.md"
 
 
+def test_the_list_of_errors_is_the_one_of_the_code() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "list_errors.py"))
+    listed = (ROOT / "docs" / "errors.md").read_text("utf-8")
+    assert listed == script["page"](), "stale: run .venv/bin/python scripts/list_errors.py > docs/errors.md"
+
+
 @pytest.mark.parametrize("model", [StreamOptions, *SOURCES.values()], ids=lambda model: model.__name__)
 def test_every_option_of_a_source_is_described(model: type[StreamOptions]) -> None:
     page = (ROOT / "docs" / "sources.md").read_text("utf-8")

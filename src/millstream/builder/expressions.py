@@ -429,7 +429,7 @@ def _without_prefix(error: MillstreamError, text: str, source: str) -> Millstrea
     if place is not None:
         start, end = (max(0, offset - len(_PREFIX)) for offset in (place.start, place.end))
         place = Position(text, start, end, source)
-    return MillstreamError(error.code, error.message, detail=error.detail, hint=error.hint, position=place)
+    return error.moved(place)
 
 
 def _binary(kind: type[exp.Binary], left: object, right: object) -> Expression:

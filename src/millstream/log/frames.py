@@ -43,6 +43,10 @@ HEADER_BYTES = _HEADER.size
 _CHECKED_FROM = 8
 
 
+class FrameGoneError(MillstreamError):
+    """Retention or compaction has removed a segment since a read of it was planned."""
+
+
 @dataclass(frozen=True, slots=True)
 class FrameRef:
     """Where a frame is. `length` is all its bytes in the file, `bytes` those of its payload."""
@@ -251,7 +255,7 @@ def _read_bytes(path: str | os.PathLike[str], position: int, length: int) -> byt
             while pieces[-1] and sum(map(len, pieces)) < length:
                 pieces.append(file.read(length - sum(map(len, pieces))))
     except FileNotFoundError:
-        raise MillstreamError(
+        raise FrameGoneError(
             "FRAME_GONE",
             "a segment of the log was removed after the read was planned",
             detail=f"{os.fspath(path)} was retired by retention or compaction",

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from millstream.log import disk
 from millstream.log.compaction import FRAME_TARGET_BYTES, Compacted, compact_partition, forget_before, survey
-from millstream.log.frames import RESERVED, Body, FrameRef, encode, read_frames, slice_offsets
+from millstream.log.frames import RESERVED, Body, FrameGoneError, FrameRef, encode, read_frames, slice_offsets
 from millstream.log.hashing import partition_numbers
 from millstream.log.message_ids import Claim, MessageIds
 from millstream.log.metadata import TopicMetadata, partition_directory
@@ -288,9 +288,7 @@ class Topic:
                     for batch in read_frames(path, position, length)
                 ]
                 break
-            except MillstreamError as error:
-                if error.code != "FRAME_GONE":
-                    raise
+            except FrameGoneError as error:
                 gone = error
         else:
             raise gone

@@ -1,7 +1,8 @@
 """The one error type users meet, in three parts: what, detail, hint.
 
 Owns `MillstreamError` and the way it is shown. Every error raised to a program has a stable
-`code`; retry decisions look at the class or the code, never at the text.
+`code`, listed in `model.error_codes`. Control flow looks at the class of an error, never at its code or text: where
+a caller must tell an error from others, it is a subclass, defined next to the code that raises it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,12 @@ class MillstreamError(Exception):
         self.detail = detail
         self.hint = hint
         self.position = position
+
+    def moved(self, position: Position | None, *, hint: str | None = None) -> Self:
+        """The same error at another place in the text, perhaps with another hint."""
+        return type(self)(
+            self.code, self.message, detail=self.detail, hint=hint if hint is not None else self.hint, position=position
+        )
 
     def __str__(self) -> str:
         parts = [f"error[{self.code}]: {self.message}"]

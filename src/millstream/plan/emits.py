@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from millstream.plan.reading import Reading
+from millstream.plan.refusals import MisplacedTriggerError
 from millstream.plan.windows import CountWindow, SlideWindow
 from millstream.sql.statements import EveryEpoch
 
@@ -19,6 +20,7 @@ def check_emit(reading: Reading) -> None:
                 "ALLOWED LATENESS has no meaning here: a count window takes rows as they come, none is late",
                 query,
                 hint="leave it out",
+                kind=MisplacedTriggerError,
             )
         if not isinstance(emit.repeatedly, EveryEpoch) or emit.accumulation != "accumulating":
             raise reading.error(
@@ -27,6 +29,7 @@ def check_emit(reading: Reading) -> None:
                 query,
                 detail="no watermark closes it, and there is nothing to publish before or to correct after",
                 hint="leave out EMIT",
+                kind=MisplacedTriggerError,
             )
     if isinstance(window, SlideWindow) and emit.accumulation == "discarding":
         raise reading.error(
@@ -35,6 +38,7 @@ def check_emit(reading: Reading) -> None:
             query,
             detail="a row that came since the last firing of one window was published by others before",
             hint="use ACCUMULATING or RETRACTING",
+            kind=MisplacedTriggerError,
         )
     if window.on_clock and emit.lateness is not None:
         raise reading.error(
@@ -42,6 +46,7 @@ def check_emit(reading: Reading) -> None:
             "ALLOWED LATENESS has no meaning on processing time: no row is late",
             query,
             hint="leave it out",
+            kind=MisplacedTriggerError,
         )
     if window.on_clock and emit.late is not None:
         raise reading.error(
@@ -49,4 +54,5 @@ def check_emit(reading: Reading) -> None:
             "LATE has no meaning on processing time: no row is late",
             query,
             hint="leave it out",
+            kind=MisplacedTriggerError,
         )

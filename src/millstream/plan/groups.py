@@ -15,6 +15,7 @@ from millstream.model.errors import MillstreamError
 from millstream.plan.aggregates import AGGREGATES, Accumulator, Argument, aggregate_name
 from millstream.plan.nodes import USED, Kept, Key, Output, fill
 from millstream.plan.reading import Outputs, Reading, is_simple
+from millstream.plan.refusals import NotIncrementalError
 from millstream.plan.windows import KeyedWindow
 
 
@@ -206,7 +207,8 @@ class Groups:
             name = f"{name}_non_null"
         builder = AGGREGATES.get(name)
         if builder is None:
-            raise self.reading.error("UNSUPPORTED_AGGREGATE", f"{at.sql('spark')} has no incremental form", at)
+            words = f"{at.sql('spark')} has no incremental form"
+            raise self.reading.error("UNSUPPORTED_AGGREGATE", words, at, kind=NotIncrementalError)
         for node in nodes:
             if any(aggregate_name(part) for part in node.walk()):
                 raise self.reading.error("NESTED_AGGREGATE", "an aggregate cannot hold another", at)
@@ -233,7 +235,7 @@ class Groups:
         try:
             aggregate = builder(tuple(arguments))
         except MillstreamError as error:
-            raise self.reading.error(error.code, error.message, at, hint=error.hint) from None
+            raise error.moved(self.reading.position(at)) from None
         columns = tuple(self._keep(accumulator, filter_sql) for accumulator in aggregate.accumulators)
         return fill(aggregate.result, columns)
 

@@ -15,6 +15,7 @@ from millstream.plan.emits import check_emit
 from millstream.plan.groups import Groups, is_aggregate
 from millstream.plan.nodes import AggregateView, AppendView, Trigger, View
 from millstream.plan.reading import Reading, StreamLookup, Typer, is_simple
+from millstream.plan.refusals import MisplacedTriggerError
 from millstream.plan.windows import Window
 from millstream.sql.statements import CreateView, EveryEpoch
 
@@ -48,6 +49,7 @@ def _plan_rows(reading: Reading, filter_: str | None, options: ViewOptions) -> A
             "this view has no groups that could be refined: each row is published once, in its epoch",
             query,
             hint="leave out EMIT, or aggregate with GROUP BY",
+            kind=MisplacedTriggerError,
         )
     window = reading.window
     if window is not None and not (isinstance(window, Window) and window.is_tumbling and not window.on_clock):
@@ -112,6 +114,7 @@ def _trigger(reading: Reading, windowed: bool) -> Trigger:
                 else "the windows are on a column that is not the event time of the stream"
             ),
             hint="group by a window on the column named in WATERMARK FOR, or use EMIT ON EPOCH",
+            kind=MisplacedTriggerError,
         )
     if emit.lateness is not None and not (windowed and reading.windows_close()):
         raise reading.error(
@@ -119,6 +122,7 @@ def _trigger(reading: Reading, windowed: bool) -> Trigger:
             "ALLOWED LATENESS has no meaning here: the rows of this view are never late",
             query,
             hint="leave it out",
+            kind=MisplacedTriggerError,
         )
     late = emit.late
     if emit.on_watermark and late is None and emit.lateness:

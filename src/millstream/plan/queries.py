@@ -26,6 +26,7 @@ from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, St
 from millstream.plan.planner import plan_rows, plan_view
 from millstream.plan.ranking import merged_ranking
 from millstream.plan.reading import WINDOW_COLUMNS, Typer
+from millstream.plan.refusals import MisplacedTriggerError, NotIncrementalError
 from millstream.plan.relations import Relation, Relations
 from millstream.plan.spelling import write_nested_joins, write_out
 from millstream.sql import position_of, read_window_call
@@ -35,9 +36,6 @@ from millstream.sql.windows import WindowCall
 
 _WITH_TABLE = ("joins", "laterals", "pivots")
 """What the parser puts into the table that it follows."""
-
-# What one select over one stream cannot do by itself, but a query over its kept rows can.
-_NEEDS_ROWS = frozenset({"NOT_SUPPORTED", "UNSUPPORTED_AGGREGATE"})
 
 
 def plan_query(create: CreateView, relations: Relations, typer: Typer) -> ViewPlan:
@@ -57,9 +55,10 @@ class Place:
     def columns(self) -> tuple[str, ...]:
         return self.relation.columns + (WINDOW_COLUMNS if self.call is not None else ())
 
-    def can_keep_rows(self, error: MillstreamError) -> bool:
-        """Whether a query that Spark cannot do alone, as the error says, can be one over kept rows."""
-        return error.code in _NEEDS_ROWS and (self.call is None or self.call.kind in ("tumble", "hop"))
+    @property
+    def can_keep_rows(self) -> bool:
+        """Whether a query over it that has no incremental form can be one over its kept rows."""
+        return self.call is None or self.call.kind in ("tumble", "hop")
 
 
 @dataclass
@@ -93,8 +92,8 @@ class Decomposition:
         if simple is not None and simple.relation.stream is not None:
             try:
                 return ViewPlan((plan_view(self.create, self._find_stream, self.typer),))
-            except MillstreamError as error:
-                if not simple.can_keep_rows(error):
+            except NotIncrementalError:
+                if not simple.can_keep_rows:
                     raise
         query = self._qualify(write_out(query, self._columns_of, self._error))
         write_nested_joins(query)
@@ -259,8 +258,8 @@ class Decomposition:
         if single is not None:
             try:
                 return self._stream_part(select, name, single)
-            except MillstreamError as error:
-                if not single.can_keep_rows(error):
+            except NotIncrementalError:
+                if not single.can_keep_rows:
                     raise
         sources = [source for item in _from_items(select) if (source := self._source_of(item)) is not None]
         inner = self._inner_sources(select)
@@ -291,8 +290,8 @@ class Decomposition:
         top = name == self.create.name
         try:
             part = plan_view(statement, self._find_stream, self.typer)
-        except MillstreamError as error:
-            if top or emit == DEFAULT_EMIT or not error.code.startswith(("EMIT_", "LATENESS_")):
+        except MisplacedTriggerError:
+            if top or emit == DEFAULT_EMIT:
                 raise
             # The trigger belongs to another part.
             part = plan_view(replace(statement, emit=DEFAULT_EMIT), self._find_stream, self.typer)

@@ -17,6 +17,7 @@ from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import Column, check_name, is_storable, spark_type, sql_type
 from millstream.plan.aggregates import aggregate_name
 from millstream.plan.nodes import Stream
+from millstream.plan.refusals import NotIncrementalError
 from millstream.plan.windows import AnyWindow, CountWindow, SessionWindow, SlideWindow, Window
 from millstream.sql import WindowCall, position_of, read_window_call, spark_sql
 from millstream.sql.dialect import StreamSQL
@@ -173,7 +174,7 @@ class Reading:
             try:
                 check_name(name)
             except MillstreamError as error:
-                raise self.error(error.code, error.message, node, hint="name it with AS") from None
+                raise error.moved(self.position(node), hint="name it with AS") from None
             seen.add(name.lower())
             self.check_columns(node, ())
         group = select.args.get("group")
@@ -306,7 +307,7 @@ class Reading:
     def _source(self) -> str:
         return self.create.position.source if self.create.position else "<sql>"
 
-    def _position(self, node: exp.Expr | None) -> Position | None:
+    def position(self, node: exp.Expr | None) -> Position | None:
         if node is None or self.create.position is None:
             return None
         return position_of(node, self._text(), self._source()) or self.create.position
@@ -319,8 +320,9 @@ class Reading:
         *,
         detail: str | None = None,
         hint: str | None = None,
+        kind: type[MillstreamError] = MillstreamError,
     ) -> MillstreamError:
-        return MillstreamError(code, message, detail=detail, hint=hint, position=self._position(node))
+        return kind(code, message, detail=detail, hint=hint, position=self.position(node))
 
     def unsupported(self, what: str, node: exp.Expr) -> MillstreamError:
         return self.error(
@@ -328,6 +330,7 @@ class Reading:
             f"{what} in a view are not supported yet",
             node,
             hint="a view reads one stream: select, filter, project, and aggregate with or without windows",
+            kind=NotIncrementalError,
         )
 
     def _unknown_column(self, name: str, node: exp.Expr) -> MillstreamError:
