@@ -37,6 +37,7 @@ STATEMENTS: dict[str, Code] = {
     "UNKNOWN_RELATION": Code("There is no such stream, table or view.", "It is misspelt or was dropped.", "See SHOW STREAMS, SHOW TABLES and SHOW VIEWS."),
     "UNKNOWN_STREAM": Code("There is no such stream.", "It is misspelt, or it is a table or a view.", "See SHOW STREAMS."),
     "UNKNOWN_TABLE": Code("There is no such table.", "It is misspelt, or it is a stream or a view.", "See SHOW TABLES."),
+    "UNKNOWN_VIEW": Code("There is no such view.", "It is misspelt, or it is a stream or a table.", "See SHOW VIEWS."),
     "UNKNOWN_FUNCTION": Code("There is no such function of a user.", "It is misspelt or was dropped.", "See SHOW FUNCTIONS."),
     "UNKNOWN_OPTION": Code("There is no such option.", "An option in WITH is misspelt or belongs to another source.", "See docs/sources.md for the options of each source."),
     "UNKNOWN_SETTING": Code("There is no such setting.", "A setting is misspelt.", "See docs/operations.md for the settings."),
@@ -157,6 +158,8 @@ SOURCES: dict[str, Code] = {
 }  # fmt: skip
 
 LOG: dict[str, Code] = {
+    "BAD_GROUP_NAME": Code("A consumer group cannot have this name.", "It is empty or too long.", "Use 1 to 200 letters, digits, dots, dashes and underscores."),
+    "BAD_TOPIC_NAME": Code("A topic cannot have this name.", "It is empty or too long.", "Use 1 to 200 letters, digits, dots, dashes and underscores."),
     "BAD_KEY_TYPE": Code("Rows cannot be partitioned by this column.", "Nested types have no hash.", "Choose a key of a plain type."),
     "BAD_PARTITION_COUNT": Code("A topic cannot have that many partitions.", "The number is below 1 or too large.", "Choose another number."),
     "BAD_TOPIC_SETTINGS": Code("The settings of a topic do not fit.", "A value is negative, or one needs another.", "Read the message."),
