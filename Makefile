@@ -10,7 +10,7 @@ BIN := .venv/bin
 # Tests wait more than they compute: two workers, each with a Spark of its own, keep two cores busy.
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format bench bench-quick requirements hooks clean java venv
+.PHONY: help setup demo test check format bench bench-quick test-pythons release requirements hooks clean java venv
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ bench: java venv ## Measure against native Structured Streaming and Flink: an ho
 bench-quick: java venv ## The same on small inputs: under three minutes, figures for orientation only
 	$(BIN)/python -m bench --quick $(ARGS)
 
+test-pythons: java venv ## Run the unit tests and cases with the other supported Pythons that are found
+	WORKERS=$(WORKERS) scripts/test-pythons
+
+release: java venv ## Build wheel and sdist, check them, and run the demo from the wheel in an empty environment
+	scripts/release
+
 requirements: venv ## Pin the dependencies again after a change of pyproject.toml; ARGS=--upgrade renews all pins
 	scripts/pin $(ARGS)
 
@@ -46,7 +52,7 @@ hooks: venv ## Run `make check` before every commit
 	$(BIN)/pre-commit install
 
 clean: ## Remove .venv and everything else that was generated
-	rm -rf .venv bench/.venv-flink bench/.venv-polars build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-3.* bench/.venv-flink bench/.venv-polars build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
 
