@@ -10,7 +10,7 @@ BIN := .venv/bin
 # Tests wait more than they compute: two workers, each with a Spark of its own, keep two cores busy.
 WORKERS ?= 2
 
-.PHONY: help setup demo test check format bench bench-quick test-pythons release requirements hooks clean java venv
+.PHONY: help setup demo test check format bench bench-quick test-thorough test-pythons release requirements hooks clean java venv
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ bench: java venv ## Measure against native Structured Streaming and Flink: an ho
 
 bench-quick: java venv ## The same on small inputs: under three minutes, figures for orientation only
 	$(BIN)/python -m bench --quick $(ARGS)
+
+test-thorough: java venv ## Run what `make test` runs only a sample of
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m thorough $(ARGS)
 
 test-pythons: java venv ## Run the unit tests and cases with the other supported Pythons that are found
 	WORKERS=$(WORKERS) scripts/test-pythons

@@ -19,10 +19,19 @@ class Connect(Protocol):
     def __call__(self, name: str = "db", **arguments: Any) -> Any: ...
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+_WHEN_ASKED_FOR = ("large", "thorough")
+"""Tests with these marks run only where `-m` names the mark."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "connect" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
+    left_out = [mark for mark in _WHEN_ASKED_FOR if mark not in config.option.markexpr]
+    unasked = [item for item in items if any(item.get_closest_marker(mark) for mark in left_out)]
+    if unasked:
+        config.hook.pytest_deselected(items=unasked)
+        items[:] = [item for item in items if item not in set(unasked)]
 
 
 @pytest.fixture(autouse=True)
