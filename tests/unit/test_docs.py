@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from millstream.engine.define.tables import split_options, table_rules
-from millstream.sources.options import SOURCES, StreamOptions, TableOptions
+from millstream.sources import SOURCES, StreamOptions, TableOptions
 from millstream.sql import check_query, parse_script
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Select
 
@@ -42,7 +42,9 @@ def test_the_list_of_errors_is_the_one_of_the_code() -> None:
     assert listed == script["page"](), "stale: run .venv/bin/python scripts/list_errors.py > docs/errors.md"
 
 
-@pytest.mark.parametrize("model", [StreamOptions, *SOURCES.values()], ids=lambda model: model.__name__)
+@pytest.mark.parametrize(
+    "model", [StreamOptions, *(connector.options for connector in SOURCES.values())], ids=lambda model: model.__name__
+)
 def test_every_option_of_a_source_is_described(model: type[StreamOptions]) -> None:
     page = (ROOT / "docs" / "sources.md").read_text("utf-8")
     missing = [name for name in model.model_fields if name not in ("fields", "options") and f"`{name}`" not in page]
@@ -61,11 +63,11 @@ def test_sql_examples_are_statements(page: Path) -> None:
             match statement:
                 case CreateStream():
                     options = dict(statement.options)
-                    SOURCES[options.get("source", "log")].read(options, statement.position)
+                    SOURCES[options.get("source", "log")].options.read(options, statement.position)
                 case CreateTable():
                     own, options = split_options(statement)
                     table_rules(statement, own)
-                    SOURCES[options.get("source", "log")].read(options, statement.position)
+                    SOURCES[options.get("source", "log")].options.read(options, statement.position)
                 case CreateView():
                     check_query(statement.query, text=text, source=page.name)
                 case Select():

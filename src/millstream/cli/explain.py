@@ -66,8 +66,8 @@ def _define_as_log(db: Database, create: CreateStream | CreateTable, text: str, 
     if isinstance(create, CreateTable):
         kept = tuple(option for option in create.options if option[0].lower() in TableOptions.model_fields)
     options = dict(option for option in create.options if option not in kept)
-    model = SOURCES.get(options.get("source", "log"))
-    if model is not None:
-        model.read(options, create.position)
+    connector = SOURCES.get(options.get("source", "log"))
+    if connector is not None:
+        connector.options.read(options, create.position)
         create = replace(create, options=kept)
     Statements(db).run(create, text, source)

@@ -12,7 +12,6 @@ from millstream.cli.show import count
 from millstream.engine.define.catalog import StreamEntry
 from millstream.engine.surface.database import Database
 from millstream.model.time import to_datetime
-from millstream.sources import LogOptions
 from millstream.store.protocol import BEGINNING
 
 
@@ -64,12 +63,12 @@ def progress_of(db: Database) -> Progress:
 
 def rows_waiting(db: Database, entry: StreamEntry) -> int | None:
     """Rows of a stream that are in the log but in no epoch."""
-    if not isinstance(entry.options, LogOptions):
+    if entry.topic is None:
         return None
-    topic = db.log.topic(entry.options.topic or entry.name)
+    topic = db.log.topic(entry.topic.name)
     done = db.store.progress(entry.name)
     read = done.offsets if done is not None else {}
-    starts = entry.source.start() if entry.source is not None else topic.start_offsets()
+    starts = entry.source.start()
     return sum(max(0, end - max(read.get(p, 0), starts[p])) for p, end in topic.end_offsets().items())
 
 

@@ -19,7 +19,6 @@ from millstream.engine.surface.result import Result
 from millstream.engine.surface.statements import Statements
 from millstream.engine.surface.subscription import Subscription
 from millstream.model.errors import MillstreamError
-from millstream.sources import LogOptions
 from millstream.sql import render
 from millstream.sql.statements import (
     CreateStream,
@@ -105,9 +104,9 @@ def catch_up(db: Database) -> None:
 
 def _end(db: Database, name: str) -> int:
     entry = db.catalog.find(name)
-    if not isinstance(entry, StreamEntry) or not isinstance(entry.options, LogOptions):
+    if not isinstance(entry, StreamEntry) or entry.topic is None:
         return 0
-    return sum(db.log.topic(entry.options.topic or entry.name).end_offsets().values())
+    return sum(db.log.topic(entry.topic.name).end_offsets().values())
 
 
 def _text(create: Create) -> str:

@@ -14,7 +14,7 @@ from millstream.cli.console import note
 from millstream.engine.define.catalog import StreamEntry
 from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError, did_you_mean
-from millstream.sources import SOURCES, ReplayedOptions, read_start
+from millstream.sources import SOURCES, read_start
 from millstream.sql.statements import CreateStream, Statement
 
 # An instant begins with a digit, a stream does not.
@@ -77,8 +77,8 @@ def _placed(db: Database, create: CreateStream, starts: Starts) -> CreateStream:
         return create
     options = {name.lower(): value for name, value in create.options}
     source = options.get("source", "log")
-    model = SOURCES.get(source)
-    if model is None or not issubclass(model, ReplayedOptions):
+    connector = SOURCES.get(source)
+    if connector is None or not connector.has_start:
         if create.name.lower() in starts.streams:
             raise MillstreamError(
                 "NOT_SUPPORTED",

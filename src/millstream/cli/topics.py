@@ -27,7 +27,6 @@ from millstream.engine.surface.database import Database
 from millstream.log import Topic
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.time import to_datetime
-from millstream.sources import LogOptions
 
 _BATCH_LINES = 5_000
 _BATCH_SECONDS = 0.2
@@ -103,7 +102,7 @@ def _stream_of(db: Database, name: str) -> StreamEntry | None:
             "NOT_INSERTABLE", f"{entry.name} is a view: rows cannot be inserted", hint="name the stream it reads"
         )
     for stream in db.catalog.streams():
-        if isinstance(stream.options, LogOptions) and stream.options.topic == name:
+        if stream.topic is not None and stream.topic.name == name:
             return stream
     return None
 
@@ -131,14 +130,14 @@ def tail(name: str, data: Path, *, from_epoch: int, last: int | None, once: bool
             _tail_view(db, entry.name, from_epoch, once=once, format=format)
             return
         stream = _stream_of(db, name)
-        if stream is not None and not isinstance(stream.options, LogOptions):
+        if stream is not None and stream.topic is None:
             raise MillstreamError(
                 "NOT_A_LOG",
                 f"{stream.name} reads from {stream.options.source!r}: its rows are not in the log",
                 hint="tail a view over it",
             )
-        if stream is not None and isinstance(stream.options, LogOptions):
-            topic = db.log.topic(stream.options.topic or stream.name)
+        if stream is not None and stream.topic is not None:
+            topic = db.log.topic(stream.topic.name)
         elif name in db.log.topics():
             topic = db.log.topic(name)
         else:

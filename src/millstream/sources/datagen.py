@@ -1,4 +1,4 @@
-"""Synthetic rows: row n is a pure function of the seed and n, computed by Spark.
+"""`source = 'datagen'`: synthetic rows. Row n is a pure function of the seed and n, computed by Spark.
 
 So the generator is replayable like a log, and as parallel as Spark is. Column rules are options:
 `'fields.price.min'`, `max`, `values` (a comma-separated list), `cardinality`, `skew` (1 = uniform,
@@ -7,21 +7,61 @@ larger = the first values are hotter), `kind` = sequence, `null_share`, `prefix`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
+from pydantic import Field
 
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import Column, Schema, spark_type
-from millstream.model.time import MICROS, Clock, to_micros
+from millstream.model.settings import Duration
+from millstream.model.time import MICROS, Clock, to_datetime, to_micros
 from millstream.plan.slices import GeneratedSlice
-from millstream.sources.options import DatagenOptions
-from millstream.sources.protocol import Cut, Offsets
+from millstream.sources.options import StreamOptions
+from millstream.sources.protocol import Cut, Offsets, Opening, Source
 
 _RULES = frozenset({"min", "max", "values", "cardinality", "skew", "kind", "null_share", "prefix"})
 
 
-class DatagenSource:
+class DatagenOptions(StreamOptions):
+    """`source = 'datagen'`: synthetic rows, the n-th always the same for one seed."""
+
+    seed: int = 0
+    rows: int | None = Field(default=None, ge=0)
+    rate: float | None = Field(default=None, gt=0)
+    """Rows per second; without it as fast as possible, which needs `rows`."""
+    start: str | None = None
+    """Event time of the first row."""
+    interval: Duration | None = None
+    """Event time between two rows; by default 1 / rate, or a millisecond."""
+    disorder: Duration | None = None
+    late_share: float = Field(default=0, ge=0, le=1)
+    late_by: Duration | None = None
+    fields: dict[str, dict[str, str]] = Field(default_factory=dict)
+
+    @classmethod
+    def accepts(cls, name: str) -> bool:
+        return name.startswith("fields.") and name.count(".") == 2
+
+    @classmethod
+    def shape(cls, options: dict[str, str]) -> dict[str, Any]:
+        flat: dict[str, Any] = {name: value for name, value in options.items() if not cls.accepts(name)}
+        rules: dict[str, dict[str, str]] = {}
+        for name, value in options.items():
+            if cls.accepts(name):
+                _, column, rule = name.split(".")
+                rules.setdefault(column, {})[rule] = value
+        return {**flat, "fields": rules}
+
+    @classmethod
+    def completed(cls, options: Mapping[str, str], now: int) -> Mapping[str, str]:
+        """Generated rows must stay what they are: note when they begin."""
+        return {} if "start" in options else {"start": to_datetime(now).isoformat(sep=" ")}
+
+
+class DatagenSource(Source):
     """Offset n of the one partition is row n."""
 
     def __init__(self, options: DatagenOptions, schema: Schema, event_time: str | None, clock: Clock) -> None:
@@ -46,9 +86,6 @@ class DatagenSource:
 
     def end(self) -> Offsets:
         return {0: self._available()}
-
-    def announces(self) -> bool:
-        return False
 
     def resume(self, offsets: Offsets) -> None:
         """Go on at the set rate from where the store is."""
@@ -75,6 +112,14 @@ class DatagenSource:
 
     def close(self) -> None:
         pass
+
+
+def open_datagen(options: DatagenOptions, opening: Opening) -> DatagenSource:
+    source = DatagenSource(options, opening.stream.schema, opening.stream.event_time, opening.clock)
+    reached = opening.progress()
+    if reached is not None:
+        source.resume(reached)
+    return source
 
 
 def _columns(

@@ -1,4 +1,4 @@
-"""A directory of files, each read once, as Spark's own readers read them.
+"""`source = 'files'`: a directory of files, each read once, as Spark's own readers read them.
 
 A file belongs to the stream from the moment it has its final name: write it elsewhere, or under a
 name that begins with a dot or an underscore, and rename it. Which files are done is kept in the
@@ -12,15 +12,41 @@ import threading
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
 
 from millstream.model.errors import MillstreamError
+from millstream.model.settings import Size
 from millstream.plan.slices import FileSlice
-from millstream.sources.options import FilesOptions
-from millstream.sources.protocol import Cut, Offsets
+from millstream.sources.options import ReplayedOptions
+from millstream.sources.protocol import Cut, Offsets, Opening, Place, Source
 from millstream.sources.starts import Start
 
 
-class FilesSource:
+class FilesOptions(ReplayedOptions):
+    """`source = 'files'`: a directory of files, each read once."""
+
+    path: str
+    format: Literal["json", "csv", "parquet"]
+    pattern: str = "*"
+    header: bool = False
+    delimiter: str = ","
+    timestamp_format: str | None = None
+    files_per_epoch: int = Field(default=100, ge=1)
+    bytes_per_epoch: Size = 256 * 2**20
+
+    def reader_options(self) -> tuple[tuple[str, str], ...]:
+        """The options of Spark's reader."""
+        options: dict[str, str] = {}
+        if self.format == "csv":
+            options |= {"header": str(self.header).lower(), "sep": self.delimiter, "enforceSchema": "true"}
+        if self.timestamp_format:
+            options["timestampFormat"] = self.timestamp_format
+        return tuple(options.items())
+
+
+class FilesSource(Source):
     """Offset n of the one partition is the n-th file."""
 
     def __init__(self, options: FilesOptions, done: Sequence[str]) -> None:
@@ -37,14 +63,14 @@ class FilesSource:
     def start(self) -> Offsets:
         return {0: self._options.begins_at.get(0, 0)}
 
-    def place(self, start: Start) -> Offsets:
-        """The number of files that a start leaves out now."""
+    def place(self, start: Start) -> Place:
+        """The number of files that a start leaves out now, and these files."""
         self._discover()
         if start.landed_at is not None:
             older = [path for path in self._order if os.stat(path).st_mtime_ns < start.landed_at * 1_000]
-            return {0: len(older)}
+            return self._after(len(older))
         if start.word == "latest":
-            return {0: len(self._order)}
+            return self._after(len(self._order))
         chosen = start.offsets or {}
         if any(partition != 0 or offset > len(self._order) for partition, offset in chosen.items()):
             raise MillstreamError(
@@ -53,18 +79,14 @@ class FilesSource:
                 detail=f"there are {len(self._order)} of them",
                 hint="write start = '0=3' to leave out the first three",
             )
-        return {0: chosen.get(0, 0)}
+        return self._after(chosen.get(0, 0))
 
-    def first(self, count: int) -> list[str]:
-        """The first files, in order."""
-        return self._order[:count]
+    def _after(self, count: int) -> Place:
+        return Place({0: count}, self._order[:count])
 
     def end(self) -> Offsets:
         self._discover()
         return {0: len(self._order)}
-
-    def announces(self) -> bool:
-        return False
 
     def waiting(self, offsets: Offsets) -> int:
         first = self._first(offsets)
@@ -129,3 +151,7 @@ class FilesSource:
 
     def close(self) -> None:
         pass
+
+
+def open_files(options: FilesOptions, opening: Opening) -> FilesSource:
+    return FilesSource(options, opening.files())

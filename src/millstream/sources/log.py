@@ -1,4 +1,4 @@
-"""Streams in the embedded log.
+"""`source = 'log'`: streams in the embedded log.
 
 Few rows are read here and travel to Spark with the job; many are left where they are, and
 executors read the frames themselves.
@@ -7,24 +7,57 @@ executors read the frames themselves.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import pyarrow as pa
+from pydantic import Field
 
-from millstream.log import Topic
-from millstream.model.errors import MillstreamError
+from millstream.log import Topic, TopicSettings
+from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import Schema
+from millstream.model.settings import Duration, Size
 from millstream.model.time import Clock, SystemClock
+from millstream.plan.nodes import Stream
 from millstream.plan.slices import FrameSlice, RowsSlice, align
-from millstream.sources.options import LogOptions
-from millstream.sources.protocol import Cut, Offsets
+from millstream.sources.options import DAY, ReplayedOptions, TopicSpec
+from millstream.sources.protocol import Cut, Offsets, Opening, Place, Source
 from millstream.sources.starts import Start
 
 # Up to here shipping rows with the job is cheaper than starting Python workers to read them.
 _ROWS_IN_DRIVER = 20_000
 
 
+class LogOptions(ReplayedOptions):
+    """`source = 'log'`: the embedded log."""
+
+    topic: str | None = None
+    partitions: int = Field(default=1, ge=1, le=1024)
+    format: Literal["json", "csv"] = "json"
+    key: str | None = None
+    """Columns (comma-separated) whose hash chooses the partition; without it, round-robin."""
+    retention: Duration | None = None
+    retention_size: Size | None = None
+    message_id_window: Duration = DAY
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        return tuple(name.strip() for name in (self.key or "").split(",") if name.strip())
+
+    def topic_of(self, stream: Stream) -> TopicSpec:
+        settings = TopicSettings(
+            retention_micros=self.retention,
+            retention_bytes=self.retention_size,
+            compact_by=stream.primary_key,
+            compact_sequence=stream.rules.sequence,
+            compact_instant=stream.event_time if stream.has_event_versions else None,
+            tombstone_retain_micros=stream.rules.tombstone_retain if stream.primary_key else None,
+            message_id_window_micros=self.message_id_window,
+        )
+        return TopicSpec(self.topic or stream.name, self.partitions, settings)
+
+
 @dataclass(slots=True)
-class LogSource:
+class LogSource(Source):
     topic: Topic
     schema: Schema
     options: LogOptions
@@ -38,13 +71,12 @@ class LogSource:
         begins_at = self.options.begins_at
         return {p: max(oldest, begins_at.get(p, 0)) for p, oldest in self.topic.start_offsets().items()}
 
-    def place(self, start: Start) -> Offsets:
-        """The offsets that a start comes to now."""
+    def place(self, start: Start) -> Place:
         ends = self.topic.end_offsets()
         if start.word == "latest":
-            return ends
+            return Place(ends)
         if start.landed_at is not None:
-            return self.topic.offsets_at(start.landed_at)
+            return Place(self.topic.offsets_at(start.landed_at))
         chosen = start.offsets or {}
         for partition, offset in chosen.items():
             if offset > ends.get(partition, -1):
@@ -56,13 +88,10 @@ class LogSource:
                     else f"topic {self.topic.name}: partition {partition} ends before offset {offset}",
                     detail=f"it has {len(ends)} of them" if missing else f"its next offset is {ends[partition]}",
                 )
-        return chosen
+        return Place(chosen)
 
     def end(self) -> Offsets:
         return self.topic.end_offsets()
-
-    def announces(self) -> bool:
-        return True
 
     def waiting(self, offsets: Offsets) -> int:
         starts, ends = self._bounds(offsets, None)
@@ -147,3 +176,27 @@ class LogSource:
 
     def close(self) -> None:
         pass
+
+
+def open_log(options: LogOptions, opening: Opening) -> LogSource:
+    stream = opening.stream
+    check_partition_keys(options, opening)
+    return LogSource(open_topic(options.topic_of(stream), opening), stream.schema, options, opening.clock)
+
+
+def check_partition_keys(options: LogOptions, opening: Opening) -> None:
+    """Refuse an option `key` that names no column."""
+    stream = opening.stream
+    for key in options.partition_keys:
+        if stream.schema.find(key) is None:
+            raise MillstreamError(
+                "UNKNOWN_COLUMN",
+                f"option key: {stream.name} has no column {key!r}",
+                hint=did_you_mean(key, (n.lower() for n in stream.schema.names())),
+                position=opening.position,
+            )
+
+
+def open_topic(spec: TopicSpec, opening: Opening) -> Topic:
+    """The topic of a stream, created if it is not there."""
+    return opening.log.create_topic(spec.name, spec.partitions, spec.settings)

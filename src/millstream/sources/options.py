@@ -1,20 +1,44 @@
-"""The options of streams and tables, by source."""
+"""The options that streams and tables share; those of one source are in its module."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import field_validator
 
-from millstream.model.settings import Duration, Options, Size
-from millstream.sources.starts import read_start
+from millstream.log import TopicSettings
+from millstream.model.settings import Duration, Options
+from millstream.plan.nodes import Stream
+from millstream.sources.starts import NUMBERED, OffsetForm, Start, read_start
 
 DAY = 86_400 * 1_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """The topic that has the rows of a stream."""
+
+    name: str
+    partitions: int
+    settings: TopicSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """The `readStream` call of a stream whose batches Structured Streaming pushes."""
+
+    format: str
+    path: str | None
+    options: Mapping[str, str]
+
+
 class StreamOptions(Options):
     """What every stream may say."""
+
+    offset_form: ClassVar[OffsetForm] = NUMBERED
+    """How texts such as `start_offsets` write the offsets of the source."""
 
     source: str = "log"
     idle_timeout: Duration | None = None
@@ -22,6 +46,28 @@ class StreamOptions(Options):
     """How far event time may run ahead of arrival; by default one day ahead of the machine's clock."""
     letters_retain: Duration | None = 30 * DAY
     """How long late and dead rows are kept."""
+
+    @classmethod
+    def completed(cls, options: Mapping[str, str], now: int) -> Mapping[str, str]:
+        """Options to note in the definition when the stream is created, because their default depends on the time."""
+        return {}
+
+    @property
+    def partition_keys(self) -> tuple[str, ...]:
+        """The columns whose hash chooses the partition of an inserted row."""
+        return ()
+
+    def topic_of(self, stream: Stream) -> TopicSpec | None:
+        """The topic of the embedded log that has the rows; None if they are elsewhere."""
+        return None
+
+    def pushed(self) -> Pushed | None:
+        """What Structured Streaming reads for the stream; None if the engine cuts its epochs."""
+        return None
+
+    def pending_start(self) -> Start | None:
+        """The start that is still to be noted as offsets; None if there is nothing to note."""
+        return None
 
 
 class ReplayedOptions(StreamOptions):
@@ -34,37 +80,24 @@ class ReplayedOptions(StreamOptions):
     @field_validator("start")
     @classmethod
     def _is_a_start(cls, value: str) -> str:
-        read_start(value)
+        read_start(value, cls.offset_form)
         return value
 
     @field_validator("start_offsets")
     @classmethod
     def _are_offsets(cls, value: str | None) -> str | None:
-        if value is not None and read_start(value).offsets is None:
-            raise ValueError("write offsets such as '0=100, 1=250'")
+        if value is not None and cls.offset_form.read(value) is None:
+            raise ValueError(f"write offsets such as {cls.offset_form.example!r}")
         return value
 
     @property
     def begins_at(self) -> Mapping[int, int]:
         """The offsets before which the stream has no rows."""
-        return read_start(self.start_offsets or "earliest").offsets or {}
+        return (self.offset_form.read(self.start_offsets) if self.start_offsets is not None else None) or {}
 
-
-class LogOptions(ReplayedOptions):
-    """`source = 'log'`: the embedded log."""
-
-    topic: str | None = None
-    partitions: int = Field(default=1, ge=1, le=1024)
-    format: Literal["json", "csv"] = "json"
-    key: str | None = None
-    """Columns (comma-separated) whose hash chooses the partition; without it, round-robin."""
-    retention: Duration | None = None
-    retention_size: Size | None = None
-    message_id_window: Duration = DAY
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        return tuple(name.strip() for name in (self.key or "").split(",") if name.strip())
+    def pending_start(self) -> Start | None:
+        start = read_start(self.start, self.offset_form)
+        return None if self.start_offsets is not None or start.word == "earliest" else start
 
 
 class TableOptions(Options):
@@ -86,98 +119,3 @@ class TableOptions(Options):
         """The operations that an option lists, in lower case."""
         listed = (word.strip().lower() for word in getattr(self, option).split(","))
         return tuple(dict.fromkeys(word for word in listed if word))
-
-
-class SocketOptions(LogOptions):
-    """`source = 'socket'`: lines over TCP, from a server we connect to or from clients we accept."""
-
-    host: str = "127.0.0.1"
-    port: int = Field(ge=0, le=65535)
-    listen: bool = False
-
-
-class FilesOptions(ReplayedOptions):
-    """`source = 'files'`: a directory of files, each read once."""
-
-    path: str
-    format: Literal["json", "csv", "parquet"]
-    pattern: str = "*"
-    header: bool = False
-    delimiter: str = ","
-    timestamp_format: str | None = None
-    files_per_epoch: int = Field(default=100, ge=1)
-    bytes_per_epoch: Size = 256 * 2**20
-
-    def reader_options(self) -> tuple[tuple[str, str], ...]:
-        """The options of Spark's reader."""
-        options: dict[str, str] = {}
-        if self.format == "csv":
-            options |= {"header": str(self.header).lower(), "sep": self.delimiter, "enforceSchema": "true"}
-        if self.timestamp_format:
-            options["timestampFormat"] = self.timestamp_format
-        return tuple(options.items())
-
-
-class DatagenOptions(StreamOptions):
-    """`source = 'datagen'`: synthetic rows, the n-th always the same for one seed."""
-
-    seed: int = 0
-    rows: int | None = Field(default=None, ge=0)
-    rate: float | None = Field(default=None, gt=0)
-    """Rows per second; without it as fast as possible, which needs `rows`."""
-    start: str | None = None
-    """Event time of the first row."""
-    interval: Duration | None = None
-    """Event time between two rows; by default 1 / rate, or a millisecond."""
-    disorder: Duration | None = None
-    late_share: float = Field(default=0, ge=0, le=1)
-    late_by: Duration | None = None
-    fields: dict[str, dict[str, str]] = Field(default_factory=dict)
-
-    @classmethod
-    def accepts(cls, name: str) -> bool:
-        return name.startswith("fields.") and name.count(".") == 2
-
-    @classmethod
-    def shape(cls, options: dict[str, str]) -> dict[str, Any]:
-        flat: dict[str, Any] = {name: value for name, value in options.items() if not cls.accepts(name)}
-        rules: dict[str, dict[str, str]] = {}
-        for name, value in options.items():
-            if cls.accepts(name):
-                _, column, rule = name.split(".")
-                rules.setdefault(column, {})[rule] = value
-        return {**flat, "fields": rules}
-
-
-class SparkOptions(StreamOptions):
-    """`source = 'spark'`: any `readStream` format, with its options as `'option.<name>'`."""
-
-    format: str
-    path: str | None = None
-    options: dict[str, str] = Field(default_factory=dict)
-
-    @classmethod
-    def accepts(cls, name: str) -> bool:
-        return name.startswith("option.")
-
-    @classmethod
-    def shape(cls, options: dict[str, str]) -> dict[str, Any]:
-        own = {name: value for name, value in options.items() if not cls.accepts(name)}
-        passed = {name.removeprefix("option."): value for name, value in options.items() if cls.accepts(name)}
-        return {**own, "options": passed}
-
-    @field_validator("format")
-    @classmethod
-    def _is_a_word(cls, value: str) -> str:
-        if not value.replace("-", "").replace("_", "").replace(".", "").isalnum():
-            raise ValueError("a format is a plain name such as rate, json or kafka")
-        return value
-
-
-SOURCES: dict[str, type[StreamOptions]] = {
-    "log": LogOptions,
-    "files": FilesOptions,
-    "datagen": DatagenOptions,
-    "socket": SocketOptions,
-    "spark": SparkOptions,
-}

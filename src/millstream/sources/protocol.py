@@ -1,12 +1,22 @@
-"""What the engine asks of a source whose rows have addresses."""
+"""The interface between the engine and a source of rows.
+
+Owns what the engine may ask of any source, and what an opener is given. What always holds: offsets
+are addresses, so reading a range twice gives the same rows. A source keeps no position of its own:
+positions are in the store, committed with the results.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from millstream.log import Log
+from millstream.model.errors import MillstreamError, Position
+from millstream.model.time import Clock
+from millstream.plan.nodes import Stream
 from millstream.plan.slices import Slice
+from millstream.sources.starts import Start
 
 Offsets = Mapping[int, int]
 
@@ -22,14 +32,46 @@ class Cut:
     """How many offsets it covers; 0 where they are not the source's own."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The offsets of a start, and the files before them."""
+
+    offsets: Offsets
+    skipped: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What an opener may use besides the options of the stream."""
+
+    stream: Stream
+    log: Log
+    clock: Clock
+    files: Callable[[], Sequence[str]]
+    """The files that epochs have read, in order."""
+    progress: Callable[[], Offsets | None]
+    """The offsets that epochs have reached; None before the first one."""
+    position: Position | None = None
+    """Where the statement is, for errors."""
+
+
 class Source(Protocol):
     """Rows by offset, the same ones every time."""
 
     @property
     def partitions(self) -> int: ...
 
+    @property
+    def failure(self) -> MillstreamError | None:
+        """Why no rows arrive at the moment, where the source reads in a thread of its own."""
+        return None
+
     def start(self) -> Offsets:
         """The oldest offsets that can still be read."""
+
+    def place(self, start: Start) -> Place:
+        """The offsets that a start means now; the oldest ones where the connector has no `start`."""
+        return Place(self.start())
 
     def end(self) -> Offsets:
         """Behind the newest row there is now."""
@@ -40,7 +82,5 @@ class Source(Protocol):
     def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
         """What follows some offsets, at most about `limit` of them and not beyond `until`; None if there is nothing."""
 
-    def announces(self) -> bool:
-        """Whether it wakes the engine by itself; if not, the engine looks now and then."""
-
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release threads, sockets and files. Called once."""

@@ -1,4 +1,4 @@
-"""Lines over TCP, landed in the log first.
+"""`source = 'socket'`: lines over TCP, landed in the log first.
 
 A line is acknowledged to nobody, TCP has no such word, but it is read from the socket only as fast
 as the log takes it, and what was read before a crash is in the log.
@@ -13,21 +13,29 @@ import threading
 import time
 
 import pyarrow as pa
+from pydantic import Field
 
 from millstream.log import Topic
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
 from millstream.model.time import Clock
-from millstream.sources.log import LogSource
-from millstream.sources.options import SocketOptions
-from millstream.sources.protocol import Cut, Offsets
+from millstream.sources.log import LogOptions, LogSource, check_partition_keys, open_topic
+from millstream.sources.protocol import Cut, Offsets, Opening, Place, Source
 from millstream.sources.starts import Start
 
 _READ_BYTES = 1 << 18
 _RETRY_SECONDS = 0.5
 
 
-class SocketSource:
+class SocketOptions(LogOptions):
+    """`source = 'socket'`: lines over TCP, from a server we connect to or from clients we accept."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(ge=0, le=65535)
+    listen: bool = False
+
+
+class SocketSource(Source):
     """A log source that is fed by a thread."""
 
     def __init__(self, topic: Topic, schema: Schema, options: SocketOptions, clock: Clock) -> None:
@@ -36,7 +44,7 @@ class SocketSource:
         self._log = LogSource(topic, schema, options, clock)
         self._stopping = threading.Event()
         self._server: socket.socket | None = None
-        self.failure: MillstreamError | None = None
+        self._failure: MillstreamError | None = None
         if options.listen:
             try:
                 self._server = socket.create_server((options.host, options.port))
@@ -53,20 +61,21 @@ class SocketSource:
         return int(self._server.getsockname()[1]) if self._server else self._options.port
 
     @property
+    def failure(self) -> MillstreamError | None:
+        return self._failure
+
+    @property
     def partitions(self) -> int:
         return self._log.partitions
 
     def start(self) -> Offsets:
         return self._log.start()
 
-    def place(self, start: Start) -> Offsets:
+    def place(self, start: Start) -> Place:
         return self._log.place(start)
 
     def end(self) -> Offsets:
         return self._log.end()
-
-    def announces(self) -> bool:
-        return True
 
     def waiting(self, offsets: Offsets) -> int:
         return self._log.waiting(offsets)
@@ -113,11 +122,11 @@ class SocketSource:
         while lines and not self._stopping.is_set():
             try:
                 self._topic.append(pa.table({"_raw": pa.array(lines, pa.binary())}))
-                self.failure = None
+                self._failure = None
                 return
             except MillstreamError as error:
                 # A full disk holds the sender back until there is room again.
-                self.failure = error
+                self._failure = error
                 time.sleep(_RETRY_SECONDS)
 
     def close(self) -> None:
@@ -126,3 +135,9 @@ class SocketSource:
             thread.join(timeout=5)
         if self._server is not None:
             self._server.close()
+
+
+def open_socket(options: SocketOptions, opening: Opening) -> SocketSource:
+    stream = opening.stream
+    check_partition_keys(options, opening)
+    return SocketSource(open_topic(options.topic_of(stream), opening), stream.schema, options, opening.clock)

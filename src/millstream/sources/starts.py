@@ -7,7 +7,7 @@ stream has the same rows for every view, however late it is made.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -27,7 +27,38 @@ class Start:
     offsets: Mapping[int, int] | None = None
 
 
-def read_start(text: str) -> Start:
+def _read_numbered(text: str) -> Mapping[int, int] | None:
+    if not _OFFSETS.fullmatch(text):
+        return None
+    pairs = [part.split("=") for part in text.split(",")]
+    offsets = {int(partition): int(offset) for partition, offset in pairs}
+    if len(offsets) < len(pairs):
+        raise ValueError("a partition is named twice")
+    return offsets
+
+
+def _write_numbered(offsets: Mapping[int, int]) -> str:
+    return ", ".join(f"{partition}={offset}" for partition, offset in sorted(offsets.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetForm:
+    """How the offsets of a source are written. `read` gives None for a text of another kind."""
+
+    example: str
+    read: Callable[[str], Mapping[int, int] | None]
+    write: Callable[[Mapping[int, int]], str]
+
+
+NUMBERED = OffsetForm("0=100, 1=250", _read_numbered, _write_numbered)
+"""Partition and number, for example of a row or a file.
+
+>>> NUMBERED.write({1: 250, 0: 100})
+'0=100, 1=250'
+"""
+
+
+def read_start(text: str, form: OffsetForm = NUMBERED) -> Start:
     """
     >>> read_start("0=100, 1=250").offsets
     {0: 100, 1: 250}
@@ -39,23 +70,12 @@ def read_start(text: str) -> Start:
             return Start("earliest")
         case "latest":
             return Start("latest")
-    if _OFFSETS.fullmatch(text):
-        pairs = [part.split("=") for part in text.split(",")]
-        offsets = {int(partition): int(offset) for partition, offset in pairs}
-        if len(offsets) < len(pairs):
-            raise ValueError("a partition is named twice")
+    offsets = form.read(text)
+    if offsets is not None:
         return Start(offsets=offsets)
     try:
         return Start(landed_at=to_micros(datetime.fromisoformat(text.strip())))
     except ValueError:
         raise ValueError(
-            "write 'earliest', 'latest', an instant such as '2024-01-01 00:00:00', or offsets such as '0=100, 1=250'"
+            f"write 'earliest', 'latest', an instant such as '2024-01-01 00:00:00', or offsets such as {form.example!r}"
         ) from None
-
-
-def write_offsets(offsets: Mapping[int, int]) -> str:
-    """
-    >>> write_offsets({1: 250, 0: 100})
-    '0=100, 1=250'
-    """
-    return ", ".join(f"{partition}={offset}" for partition, offset in sorted(offsets.items()))

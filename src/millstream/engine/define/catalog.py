@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import check_name
 from millstream.plan.nodes import Stream, ViewPlan
-from millstream.sources import Source, StreamOptions
+from millstream.sources import SOURCES, Connector, Source, StreamOptions, TopicSpec
 from millstream.sql import read_window_call
 from millstream.sql.statements import CreateStream, CreateTable, CreateView
 
@@ -29,8 +30,7 @@ class StreamEntry:
     statement: CreateStream | CreateTable
     stream: Stream
     options: StreamOptions
-    source: Source | None
-    """None for `source = 'spark'`, whose rows are pushed."""
+    source: Source
 
     @property
     def name(self) -> str:
@@ -39,6 +39,15 @@ class StreamEntry:
     @property
     def is_table(self) -> bool:
         return isinstance(self.statement, CreateTable)
+
+    @property
+    def connector(self) -> Connector[Any]:
+        return SOURCES[self.options.source]
+
+    @property
+    def topic(self) -> TopicSpec | None:
+        """The topic that has its rows; None if they are not in the embedded log."""
+        return self.options.topic_of(self.stream)
 
 
 @dataclass(slots=True)

@@ -6,9 +6,10 @@ has typed it. Then it is created in the store in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -16,32 +17,15 @@ from pyspark.sql import SparkSession
 from millstream.engine.define.catalog import Catalog, Entry, StreamEntry, ViewEntry
 from millstream.engine.define.functions import Functions
 from millstream.engine.define.tables import split_options, table_rules, table_watermark
-from millstream.log import Log, Topic, TopicSettings
+from millstream.log import Log
 from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import check_names
 from millstream.model.settings import ViewOptions
-from millstream.model.time import Clock, to_datetime
+from millstream.model.time import Clock
 from millstream.plan.nodes import Stream, ViewPlan
 from millstream.plan.queries import plan_query
 from millstream.plan.relations import Relation
-from millstream.sources import (
-    SOURCES,
-    DatagenOptions,
-    DatagenSource,
-    FilesOptions,
-    FilesSource,
-    LogOptions,
-    LogSource,
-    ReplayedOptions,
-    SocketOptions,
-    SocketSource,
-    Source,
-    SparkOptions,
-    StreamOptions,
-    TableOptions,
-    read_start,
-    write_offsets,
-)
+from millstream.sources import SOURCES, Connector, Opening, Source, StreamOptions, TableOptions
 from millstream.spark.epoch import delta_schema, expression_types
 from millstream.spark.native import NativeForms
 from millstream.spark.streaming import StreamingSource
@@ -70,7 +54,7 @@ class Definitions:
         if self._exists(create):
             return False
         self.catalog.check_free(create.name, create.position)
-        entry, skipped = self._placed(self.open_stream(replace(create, options=self._started(create))))
+        entry, skipped = self._placed(self.open_stream(replace(create, options=self._completed(create))))
         self.store.create_stream(entry.stream, render(entry.statement), self.clock.now(), skipped)
         self.catalog.add(entry)
         return True
@@ -79,61 +63,45 @@ class Definitions:
         """Let a stream that nothing was read of begin elsewhere."""
         said = tuple(o for o in entry.statement.options if o[0].lower() not in ("start", "start_offsets"))
         statement = replace(entry.statement, options=(*said, ("start", start)))
-        if entry.source is not None:
-            entry.source.close()
+        entry.source.close()
         self.store.change_stream(entry.name, render(statement))
         entry, skipped = self._placed(self._open(statement))
         self.store.change_stream(entry.name, render(entry.statement), skipped)
         self.catalog.add(entry)
 
-    def _open(self, create: CreateStream | CreateTable) -> StreamEntry:
-        return self.open_table(create) if isinstance(create, CreateTable) else self.open_stream(create)
+    def _open(self, create: CreateStream | CreateTable, files: Sequence[str] | None = None) -> StreamEntry:
+        return self.open_table(create, files) if isinstance(create, CreateTable) else self.open_stream(create, files)
 
-    def _placed(self, entry: StreamEntry) -> tuple[StreamEntry, list[str]]:
+    def _placed(self, entry: StreamEntry) -> tuple[StreamEntry, Sequence[str]]:
         """A new stream with its start noted as offsets, and the files that it leaves out."""
         options, source = entry.options, entry.source
-        if not isinstance(options, ReplayedOptions) or options.start_offsets is not None:
-            return entry, []
-        start = read_start(options.start)
-        if start.word == "earliest" or not isinstance(source, LogSource | SocketSource | FilesSource):
-            return entry, []
+        start = options.pending_start()
+        if start is None:
+            return entry, ()
         try:
-            offsets = source.place(start)
+            place = source.place(start)
         finally:
             source.close()
-        noted = ("start_offsets", write_offsets(offsets))
-        skipped = source.first(offsets[0]) if isinstance(source, FilesSource) else []
-        entry = self._open(replace(entry.statement, options=(*entry.statement.options, noted)))
-        if isinstance(options, FilesOptions) and isinstance(entry.options, FilesOptions):
-            entry.source = FilesSource(entry.options, skipped)
-        return entry, skipped
+        noted = ("start_offsets", options.offset_form.write(place.offsets))
+        statement = replace(entry.statement, options=(*entry.statement.options, noted))
+        return self._open(statement, place.skipped), place.skipped
 
-    def _started(self, create: CreateStream | CreateTable) -> tuple[tuple[str, str], ...]:
-        """The options of a statement, with the beginning of generated rows: they must stay what they are."""
-        options = dict(create.options)
-        if options.get("source") != "datagen" or "start" in options:
-            return create.options
-        return (*create.options, ("start", to_datetime(self.clock.now()).isoformat(sep=" ")))
+    def _completed(self, create: CreateStream | CreateTable) -> tuple[tuple[str, str], ...]:
+        """The options of a statement, with those whose default depends on the time."""
+        options = {name.lower(): value for name, value in create.options}
+        added = _connector(create).options.completed(options, self.clock.now())
+        return (*create.options, *added.items())
 
     def _source_options(
         self, create: CreateStream | CreateTable, options: dict[str, str], also: Iterable[str] = ()
     ) -> StreamOptions:
         """What a statement says about its source; the rest of it is checked on the way."""
-        kind = options.get("source", "log")
-        model = SOURCES.get(kind)
-        if model is None:
-            raise MillstreamError(
-                "UNKNOWN_SOURCE",
-                f"there is no source {kind!r}",
-                hint=did_you_mean(kind, SOURCES),
-                position=create.position,
-            )
-        read = model.read(options, create.position, also)
+        read: StreamOptions = _connector(create).options.read(options, create.position, also)
         check_names(create.schema)
         return read
 
-    def open_stream(self, create: CreateStream) -> StreamEntry:
-        """A stream as its statement says, with its source opened."""
+    def open_stream(self, create: CreateStream, files: Sequence[str] | None = None) -> StreamEntry:
+        """A stream as its statement says, with its source opened; `files` were read already, by default as stored."""
         read = self._source_options(create, dict(create.options))
         if create.correction is not None:
             event_time = create.watermark.column if create.watermark else None
@@ -147,80 +115,54 @@ class Definitions:
         stream = Stream(
             create.name, create.schema, create.watermark, create.correction, letters_retain=read.letters_retain
         )
-        return StreamEntry(create, stream, read, self._source(stream, read, create))
+        return StreamEntry(create, stream, read, self._source(stream, read, create, files))
 
-    def _source(self, stream: Stream, options: StreamOptions, create: CreateStream | CreateTable) -> Source | None:
-        match options:
-            case SparkOptions():
-                return None
-            case SocketOptions():
-                return SocketSource(self._topic(stream, options), stream.schema, options, self.clock)
-            case LogOptions():
-                for key in options.keys:
-                    if stream.schema.find(key) is None:
-                        raise MillstreamError(
-                            "UNKNOWN_COLUMN",
-                            f"option key: {stream.name} has no column {key!r}",
-                            hint=did_you_mean(key, (n.lower() for n in stream.schema.names())),
-                            position=create.position,
-                        )
-                return LogSource(self._topic(stream, options), stream.schema, options, self.clock)
-            case FilesOptions():
-                return FilesSource(options, self.store.files(stream.name))
-            case DatagenOptions():
-                source = DatagenSource(options, stream.schema, stream.event_time, self.clock)
-                progress = self.store.progress(stream.name)
-                if progress is not None:
-                    source.resume(progress.offsets)
-                return source
-        raise AssertionError(options)
+    def _source(
+        self,
+        stream: Stream,
+        options: StreamOptions,
+        create: CreateStream | CreateTable,
+        files: Sequence[str] | None,
+    ) -> Source:
+        def done() -> Sequence[str]:
+            return files if files is not None else self.store.files(stream.name)
 
-    def _topic(self, stream: Stream, options: LogOptions) -> Topic:
-        settings = self._topic_settings(stream, options)
-        return self.log.create_topic(options.topic or stream.name, options.partitions, settings)
+        def reached() -> Mapping[int, int] | None:
+            progress = self.store.progress(stream.name)
+            return progress.offsets if progress is not None else None
+
+        opening = Opening(stream, self.log, self.clock, done, reached, create.position)
+        return SOURCES[options.source].open(options, opening)
 
     def agree_on_compaction(self, tables: Sequence[StreamEntry]) -> bool:
         """Whether tables that read one topic need the same rows of it, and the topic keeps these."""
-        options = [entry.options for entry in tables if isinstance(entry.options, LogOptions)]
-        wanted = [self._topic_settings(e.stream, o) for e, o in zip(tables, options, strict=True)]
-        topic = self.log.topic(options[0].topic or tables[0].name)
-        return all(settings.compaction == topic.settings.compaction for settings in wanted)
-
-    def _topic_settings(self, stream: Stream, options: LogOptions) -> TopicSettings:
-        return TopicSettings(
-            retention_micros=options.retention,
-            retention_bytes=options.retention_size,
-            compact_by=stream.primary_key,
-            compact_sequence=stream.rules.sequence,
-            compact_instant=stream.event_time if stream.has_event_versions else None,
-            tombstone_retain_micros=stream.rules.tombstone_retain if stream.primary_key else None,
-            message_id_window_micros=options.message_id_window,
-        )
+        wanted = [topic for entry in tables if (topic := entry.topic) is not None]
+        return all(spec.settings.compaction == self.log.topic(spec.name).settings.compaction for spec in wanted)
 
     def streaming_source(self, entry: StreamEntry) -> StreamingSource:
         """The Structured Streaming side of a `source = 'spark'` stream."""
-        options = entry.options
-        assert isinstance(options, SparkOptions)
+        pushed = entry.options.pushed()
+        assert pushed is not None
         checkpoint = self.directory / "spark" / "checkpoints" / entry.name
-        return StreamingSource(options.format, options.path, options.options, entry.stream.schema, checkpoint)
+        return StreamingSource(pushed.format, pushed.path, pushed.options, entry.stream.schema, checkpoint)
 
     def create_table(self, create: CreateTable) -> bool:
         if self._exists(create):
             return False
         self.catalog.check_free(create.name, create.position)
-        entry, skipped = self._placed(self.open_table(replace(create, options=self._started(create))))
+        entry, skipped = self._placed(self.open_table(replace(create, options=self._completed(create))))
         self.store.create_table(entry.stream, render(entry.statement), self.clock.now(), skipped)
         self.catalog.add(entry)
         return True
 
-    def open_table(self, create: CreateTable) -> StreamEntry:
+    def open_table(self, create: CreateTable, files: Sequence[str] | None = None) -> StreamEntry:
         """A table as its statement says, with the source of its changes opened."""
         options, rest = split_options(create)
         read = self._source_options(create, rest, TableOptions.model_fields)
         rules = table_rules(create, options)
         watermark = table_watermark(create)
         stream = Stream(create.name, create.schema, watermark, None, create.primary_key, read.letters_retain, rules)
-        return StreamEntry(create, stream, read, self._source(stream, read, create))
+        return StreamEntry(create, stream, read, self._source(stream, read, create, files))
 
     def _exists(self, create: CreateStream | CreateTable | CreateView) -> bool:
         entry = self.catalog.find(create.name)
@@ -266,7 +208,7 @@ class Definitions:
     def _history(self, entry: StreamEntry) -> Progress | None:
         """Where a new view begins to read, if the stream has a past that can be read."""
         progress = self.store.progress(entry.name)
-        if progress is None or entry.source is None:
+        if progress is None or not entry.connector.replays:
             return None
         start = dict(entry.source.start())
         behind = any(progress.offsets.get(partition, 0) > offset for partition, offset in start.items())
@@ -334,7 +276,7 @@ class Definitions:
                 position=drop.position,
             )
         self._check_unread(entry.name, drop.position)
-        if isinstance(entry, StreamEntry) and entry.source is not None:
+        if isinstance(entry, StreamEntry):
             entry.source.close()
         parts = [entry.name]
         if isinstance(entry, ViewEntry):
@@ -343,8 +285,8 @@ class Definitions:
         self.store.drop(*parts)
         self.catalog.remove(entry.name)
         self.tidy_forms()
-        if isinstance(entry, StreamEntry) and isinstance(entry.options, LogOptions):
-            self._drop_topic(entry.options.topic or entry.name)
+        if isinstance(entry, StreamEntry) and entry.topic is not None:
+            self._drop_topic(entry.topic.name)
         return True
 
     def tidy_forms(self) -> None:
@@ -370,7 +312,7 @@ class Definitions:
 
     def _drop_topic(self, topic: str) -> None:
         """A topic goes with the last stream that reads it."""
-        used = {(e.options.topic or e.name) for e in self.catalog.streams() if isinstance(e.options, LogOptions)}
+        used = {e.topic.name for e in self.catalog.streams() if e.topic is not None}
         if topic not in used and topic in self.log.topics():
             self.log.drop_topic(topic)
 
@@ -381,6 +323,15 @@ def as_said(entry: StreamEntry, create: CreateStream | CreateTable) -> CreateStr
     added = {"start", "start_offsets"} - said
     options = tuple(option for option in entry.statement.options if option[0].lower() not in added)
     return replace(entry.statement, options=options, or_replace=False, if_not_exists=False)
+
+
+def _connector(create: CreateStream | CreateTable) -> Connector[Any]:
+    kind = next((value for name, value in create.options if name.lower() == "source"), "log")
+    if kind not in SOURCES:
+        raise MillstreamError(
+            "UNKNOWN_SOURCE", f"there is no source {kind!r}", hint=did_you_mean(kind, SOURCES), position=create.position
+        )
+    return SOURCES[kind]
 
 
 def _kind(entry: Entry) -> str:

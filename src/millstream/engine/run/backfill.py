@@ -116,7 +116,7 @@ class History:
 
     def _share(self, entry: StreamEntry, progress: Progress) -> float:
         live = self.loop.progress(entry).offsets
-        start = entry.source.start() if entry.source is not None else {}
+        start = entry.source.start()
         total = sum(max(0, end - start.get(p, 0)) for p, end in live.items())
         done = sum(max(0, min(progress.offsets.get(p, 0), end) - start.get(p, 0)) for p, end in live.items())
         return done / total if total else 1.0
@@ -146,10 +146,7 @@ class History:
         )
 
     def _job(self, behind: Behind, live: Progress, max_rows: int) -> Job | None:
-        source = behind.entry.source
-        if source is None:
-            return None
-        cut = source.cut(behind.progress.offsets, max_rows, until=live.offsets)
+        cut = behind.entry.source.cut(behind.progress.offsets, max_rows, until=live.offsets)
         if cut is None:
             return None
         newest = newest_before(behind.entry, behind.progress)

@@ -63,7 +63,7 @@ class EpochLoop:
 
     def ends(self) -> dict[str, Offsets]:
         """How far every stream reaches now."""
-        return {entry.name: entry.source.end() for entry in self.catalog.streams() if entry.source is not None}
+        return {entry.name: entry.source.end() for entry in self.catalog.streams()}
 
     def run(self, until: Mapping[str, Offsets] | None = None) -> int | None:
         """One epoch over what there is, or over what there is before `until`; None when there is nothing to do.
@@ -95,7 +95,7 @@ class EpochLoop:
         waiting = self._waiting(done)
         limits = self.pace.limits(waiting) if until is None else {}
         for entry in self.catalog.streams():
-            if entry.source is None or not waiting[entry.name]:
+            if not waiting[entry.name]:
                 continue
             progress = done.get(entry.name, self.progress(entry))
             start = progress.offsets
@@ -118,7 +118,6 @@ class EpochLoop:
         return {
             entry.name: entry.source.waiting(done.get(entry.name, self.progress(entry)).offsets)
             for entry in self.catalog.streams()
-            if entry.source is not None
         }
 
     def _is_current(self, job: Job) -> bool:
@@ -370,7 +369,7 @@ def clock_after(read: Read, before: int) -> int:
     if not any(is_on_clock(part) for part in job.plans):
         return before
     source, reached = job.entry.source, job.cut.offsets
-    if source is None or all(reached.get(p, 0) >= end for p, end in source.end().items()):
+    if all(reached.get(p, 0) >= end for p, end in source.end().items()):
         return max(before, job.at)
     # What is left of a partition landed after what was read of it; a row without a time lands when it is read.
     return max(before, min(landed.values(), default=job.at))

@@ -241,8 +241,7 @@ class _Opening:
     def _on_spark(self, views: Sequence[View]) -> OpenEpoch:
         entry, slice_ = self._job.entry, self._job.cut.slice
         decoder = Decoder(entry.stream, self._max_ahead, self._generation)
-        partitions = entry.source.partitions if entry.source is not None else 1
-        return OpenEpoch(self._spark, decoder, slice_, views, partitions, self._job.newest)
+        return OpenEpoch(self._spark, decoder, slice_, views, entry.source.partitions, self._job.newest)
 
     def read(self, together: float) -> Read:
         """The read, when the tasks of the kernel are done; `together` is this job's share of their time."""

@@ -169,13 +169,13 @@ class Running:
         due = loop.seconds_until_due()
         if due is not None:
             limits.append(due + 0.001)
-        if any(e.source is not None and not e.source.announces() for e in self._parts.catalog.streams()):
+        if any(not entry.connector.announces for entry in self._parts.catalog.streams()):
             limits.append(self._parts.settings.poll_interval)
         return min(limits)
 
     def _pushed(self) -> list[StreamEntry]:
         """The streams whose rows Structured Streaming hands over."""
-        return [entry for entry in self._parts.catalog.streams() if entry.source is None]
+        return [entry for entry in self._parts.catalog.streams() if entry.options.pushed() is not None]
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None

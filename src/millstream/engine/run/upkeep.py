@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 
 from millstream.engine.define.catalog import StreamEntry
 from millstream.engine.run.parts import Parts
-from millstream.sources import LogOptions
 from millstream.store.protocol import Progress
 
 _EVERY_SECONDS = 60.0
@@ -33,8 +32,8 @@ class Upkeep:
         self._done_at = time.monotonic()
         readers: dict[str, list[StreamEntry]] = {}
         for entry in self.parts.catalog.streams():
-            if isinstance(entry.options, LogOptions):
-                readers.setdefault(entry.options.topic or entry.name, []).append(entry)
+            if entry.topic is not None:
+                readers.setdefault(entry.topic.name, []).append(entry)
         for name, entries in readers.items():
             topic = self.parts.log.topic(name)
             needed = [self._unread_from(entry, topic.start_offsets()) for entry in entries]

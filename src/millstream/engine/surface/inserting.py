@@ -17,7 +17,6 @@ from millstream.engine.define.tables import find_table, tombstones
 from millstream.engine.surface.rows import Rows, to_table
 from millstream.log import Log
 from millstream.model.errors import MillstreamError
-from millstream.sources import LogOptions
 
 MessageIds = Sequence[str | None]
 """One a row; a row whose id was accepted before is dropped."""
@@ -52,7 +51,7 @@ class Inserting:
     def _open(self, name: str) -> StreamEntry:
         """The stream or table of a name, if it takes rows."""
         entry = self.catalog.stream(name)
-        if not isinstance(entry.options, LogOptions):
+        if not entry.connector.takes_rows:
             raise MillstreamError(
                 "NOT_INSERTABLE",
                 f"{entry.name} reads from {entry.options.source!r}: rows cannot be inserted or deleted",
@@ -65,8 +64,8 @@ class Inserting:
             return 0
         if isinstance(message_ids, str) or any(not isinstance(i, str | None) for i in message_ids or ()):
             raise MillstreamError("BAD_ROWS", "message_ids is a list of texts, one a row")
-        assert isinstance(entry.options, LogOptions)
-        topic = self.log.topic(entry.options.topic or entry.name)
+        assert entry.topic is not None
+        topic = self.log.topic(entry.topic.name)
         # What is not decoded yet has no key yet.
-        keys = () if "_raw" in rows.column_names else entry.stream.primary_key or entry.options.keys
+        keys = () if "_raw" in rows.column_names else entry.stream.primary_key or entry.options.partition_keys
         return topic.append(rows, keys=keys, message_ids=message_ids).rows

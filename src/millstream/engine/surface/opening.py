@@ -142,5 +142,4 @@ def _restore(
 
 def _close_sources(catalog: Catalog) -> None:
     for entry in catalog.streams():
-        if entry.source is not None:
-            entry.source.close()
+        entry.source.close()
