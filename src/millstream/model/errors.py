@@ -44,6 +44,23 @@ class Position:
         )
 
 
+class Placed(str):
+    """A word of a statement that knows where it stands; otherwise text like any other."""
+
+    position: Position | None = None
+
+    @classmethod
+    def at(cls, word: str, position: Position) -> Self:
+        placed = cls(word)
+        placed.position = position
+        return placed
+
+
+def place_of(word: object, otherwise: Position | None) -> Position | None:
+    """Where a word stands, or another place if it does not know."""
+    return (word.position if isinstance(word, Placed) else None) or otherwise
+
+
 class MillstreamError(Exception):
     """Anything Millstream refuses or cannot do, with what to do about it."""
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from millstream.model.errors import MillstreamError, Position, did_you_mean
+from millstream.model.errors import MillstreamError, Position, did_you_mean, place_of
 from millstream.model.time import parse_duration
 
 
@@ -67,6 +67,7 @@ class Options(BaseModel):
     def read(cls, options: dict[str, str], position: Position | None = None, also: Iterable[str] = ()) -> Self:
         """Validate what a statement says; `also` are names that it might have meant."""
         names = {key.lower(): value for key, value in options.items()}
+        said = {key.lower(): key for key in options}
         known = {field.alias or name: name for name, field in cls.model_fields.items()}
         for name in names:
             if name not in known and not cls.accepts(name):
@@ -74,7 +75,7 @@ class Options(BaseModel):
                     "UNKNOWN_OPTION",
                     f"there is no option {name!r} here",
                     hint=did_you_mean(name, (*known, *also)),
-                    position=position,
+                    position=place_of(said[name], position),
                 )
         try:
             return cls.model_validate(cls.shape(names))
@@ -86,7 +87,7 @@ class Options(BaseModel):
                 "MISSING_OPTION" if missing else "BAD_OPTION",
                 f"option {name!r} is required" if missing else f"option {name!r} has a bad value",
                 detail=None if missing else _reason(first),
-                position=position,
+                position=place_of(names.get(name), position),
             ) from None
 
     @classmethod

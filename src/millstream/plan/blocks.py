@@ -14,7 +14,7 @@ from math import isfinite
 from sqlglot import exp
 
 from millstream.duck import guarded_sql, quote, store_sql
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, place_of
 from millstream.model.schema import folded
 from millstream.model.settings import ViewOptions
 from millstream.plan.bounds import Clock, Column, time_bounds
@@ -273,7 +273,8 @@ class BlockPlanner:
         """A relation with the windows of each row: a row for each."""
         time = next((c for c in relation.columns if c.lower() == (call.time_column or "").lower()), None)
         if time is None:
-            raise self.error("UNKNOWN_COLUMN", f"{relation.name} has no column {call.time_column!r}", None)
+            unknown = self.error("UNKNOWN_COLUMN", f"{relation.name} has no column {call.time_column!r}", None)
+            raise unknown.moved(place_of(call.time_column, unknown.position))
         instant = f"epoch_us({quote(time)})"
         newest = f"({instant} - (({instant} - {call.offset}) % {call.slide} + {call.slide}) % {call.slide})"
         starts = f"unnest(range({newest}, {instant} - {call.size}, -{call.slide}))"

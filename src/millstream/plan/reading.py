@@ -13,7 +13,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from millstream.duck import is_condition
-from millstream.model.errors import MillstreamError, Position, did_you_mean
+from millstream.model.errors import MillstreamError, Position, did_you_mean, place_of
 from millstream.model.schema import Column, check_name, is_storable, spark_type, sql_type
 from millstream.plan.aggregates import aggregate_name
 from millstream.plan.nodes import Stream
@@ -125,7 +125,8 @@ class Reading:
     def _declared(self, name: str, node: exp.Expr) -> Column:
         column = self.stream.schema.find(name)
         if column is None:
-            raise self._unknown_column(name, node)
+            unknown = self._unknown_column(name, node)
+            raise unknown.moved(place_of(name, unknown.position))
         return column
 
     def _resolve_columns(self, select: exp.Select, known: set[str]) -> None:

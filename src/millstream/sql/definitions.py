@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from millstream.model.errors import MillstreamError, Position, did_you_mean
 from millstream.model.schema import TIMESTAMP, Column, Schema
+from millstream.sql import replacements
 from millstream.sql.column_types import TYPE_NAMES, arrow_type
 from millstream.sql.grammar import Grammar
 from millstream.sql.intervals import interval_micros
@@ -122,7 +123,7 @@ class DefinitionGrammar(Grammar):
         return self.refusal(
             "UNKNOWN_TYPE",
             f"{text} is not a type of StreamSQL",
-            hint=_TYPE_ARGUMENTS if known else did_you_mean(text, TYPE_NAMES),
+            hint=_TYPE_ARGUMENTS if known else replacements.TYPES.get(text.lower()) or did_you_mean(text, TYPE_NAMES),
             first=first,
             last=last,
         )

@@ -17,6 +17,7 @@ from typing import NoReturn
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError, Position
+from millstream.sql import replacements
 from millstream.sql.allowlist import (
     AGGREGATE_EXAMPLES,
     AGGREGATES,
@@ -48,15 +49,6 @@ __all__ = ["AGGREGATES", "check_query"]
 
 _PLAIN_NAME = re.compile(r"[^\W\d]\w*")
 _UNQUALIFIED = "a function is called by its bare name, as in lower(x)"
-_INSTEAD = {
-    "window": "windows are table functions: FROM TUMBLE(stream, ts, INTERVAL 10 SECONDS) GROUP BY window_start",
-    "session_window": "windows are table functions: FROM SESSION(stream PARTITION BY key, ts, INTERVAL 10 MINUTES)",
-    "unix_timestamp": "unix_seconds(ts)",
-    "to_unix_timestamp": "unix_seconds(ts)",
-    "timestampdiff": "unix_seconds(b) - unix_seconds(a), or datediff(b, a) in days",
-    "explode_outer": "LATERAL VIEW OUTER explode(…)",
-    "posexplode_outer": "LATERAL VIEW OUTER posexplode(…)",
-}
 _DETERMINISTIC = "a view must give the same answer for the same input; use the event time column instead"
 
 
@@ -138,7 +130,9 @@ class _Check:
             case exp.Dot() if not isinstance(node.expression, exp.Identifier):
                 self.refuse_function(node.expression, hint=_UNQUALIFIED)
             case exp.Var() if node.name.upper() not in UNITS:
-                self.refuse_syntax(node, node.name.lower(), what="unit of time")
+                meant = replacements.UNITS.get(node.name.lower())
+                hint = f"write {meant}" if meant else None
+                self.refuse_syntax(node, node.name.lower(), what="unit of time", hint=hint)
             case exp.Pivot() if node.arg_key != "pivots":
                 self.refuse_syntax(node)
             case exp.Extract() if node.name.upper() not in EXTRACT_FIELDS:
@@ -220,7 +214,7 @@ class _Check:
         written = position.text[position.start : position.end] if position else ""
         name = written if _PLAIN_NAME.fullmatch(written) else node.name or node.key
         known = {*SCALARS, *AGGREGATES, *WINDOWED, *ROW_FUNCTIONS, *self.udfs}
-        hint = hint or _INSTEAD.get(name.lower())
+        hint = hint or replacements.FUNCTIONS.get(name.lower())
         nearest = get_close_matches(name.lower(), known, n=1, cutoff=0.75)
         raise MillstreamError(
             "FUNCTION_NOT_ALLOWED",
@@ -262,12 +256,14 @@ class _Check:
 
     # -- syntax ------------------------------------------------------------------------------
 
-    def refuse_syntax(self, node: exp.Expr, part: str | None = None, *, what: str | None = None) -> NoReturn:
+    def refuse_syntax(
+        self, node: exp.Expr, part: str | None = None, *, what: str | None = None, hint: str | None = None
+    ) -> NoReturn:
         name = what or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).lower()
         raise MillstreamError(
             "SYNTAX_NOT_ALLOWED",
             f"this form of {name} is not part of StreamSQL" + (f": {part.strip('_')}" if part else ""),
             detail="queries are of forms that mean the same on Spark and in the store, and have an end",
-            hint=INSTEAD.get((type(node), part)),
+            hint=hint or INSTEAD.get((type(node), part)),
             position=self.place(node),
         )

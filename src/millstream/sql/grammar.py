@@ -20,7 +20,7 @@ from sqlglot.parser import SENTINEL_NONE
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from millstream.model.errors import MillstreamError, Position
+from millstream.model.errors import MillstreamError, Placed, Position
 from millstream.sql.equivalents import EQUIVALENTS
 from millstream.sql.positions import place
 from millstream.sql.statements import Options
@@ -149,13 +149,14 @@ class Grammar(SparkParser):
 
         def option() -> tuple[str, str]:
             first = self._curr
-            key = self._option_key()
+            key, place = self.placed(self._option_key)
             if key.lower() in seen:
                 raise self.refusal("DUPLICATE_OPTION", f"option {key!r} is given twice", first=first, last=self._prev)
             seen.add(key.lower())
             if not self._match(TokenType.EQ):
                 self.raise_error("Expecting =")
-            return key, self._option_value()
+            value, value_place = self.placed(self._option_value)
+            return Placed.at(key, place), Placed.at(value, value_place)
 
         return (*given, *self._parse_wrapped_csv(option))
 

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from millstream.model.errors import MillstreamError, Position
 from millstream.model.time import parse_duration, unit_micros
+from millstream.sql.replacements import UNITS
 
 _MAX_MICROS = 2**63 - 1
 _HINT = "write a constant interval, as in INTERVAL 10 SECONDS or INTERVAL '1 hour 30 minutes'"
@@ -54,7 +55,9 @@ def _interval(amount: exp.Expr, unit: exp.Expr | None, position: Position | None
         raise MillstreamError(
             "BAD_INTERVAL",
             f"an interval of {word} has no fixed length in microseconds",
-            hint="use WEEKS, DAYS, HOURS, MINUTES, SECONDS, MILLISECONDS or MICROSECONDS",
+            hint=f"write {UNITS[word.lower()]}"
+            if word.lower() in UNITS
+            else "use WEEKS, DAYS, HOURS, MINUTES, SECONDS, MILLISECONDS or MICROSECONDS",
             position=position,
         )
     try:

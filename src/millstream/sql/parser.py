@@ -13,7 +13,8 @@ from typing import Literal, get_args
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from millstream.model.errors import MillstreamError, did_you_mean
+from millstream.model.errors import MillstreamError, Placed, did_you_mean
+from millstream.sql import replacements
 from millstream.sql.definitions import DefinitionGrammar
 from millstream.sql.emit import EmitGrammar
 from millstream.sql.equivalents import settle_aggregates
@@ -98,7 +99,8 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
         return self.refusal(
             "UNKNOWN_STATEMENT",
             f"{first.text!r} does not begin a statement of StreamSQL",
-            hint=did_you_mean(first.text, [word.lower() for word in (*_STATEMENTS, "SELECT", "WITH")]),
+            hint=replacements.STATEMENTS.get(first.text.upper())
+            or did_you_mean(first.text, [word.lower() for word in (*_STATEMENTS, "SELECT", "WITH")]),
             first=first,
         )
 
@@ -172,7 +174,8 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
         raise self.refusal(
             "UNKNOWN_STATEMENT",
             f"cannot create {self.found()}",
-            hint=did_you_mean(self._curr.text, ("stream", "table", "view", "materialized view", "function")),
+            hint=replacements.OBJECTS.get(self._curr.text.upper())
+            or did_you_mean(self._curr.text, ("stream", "table", "view", "materialized view", "function")),
         )
 
     def _if_not_exists(self) -> bool:
@@ -343,7 +346,8 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
                 first=first,
                 last=self._prev,
             )
-        return Insert(name, tuple(column for column, _ in columns), query, position)
+        named = tuple(Placed.at(column, self.span(token)) for column, token in columns)
+        return Insert(name, named, query, position)
 
     def delete(self) -> Delete:
         if not self._match(TokenType.FROM):

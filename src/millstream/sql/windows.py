@@ -13,7 +13,7 @@ from typing import Literal, NoReturn
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
-from millstream.model.errors import MillstreamError, Position
+from millstream.model.errors import MillstreamError, Placed, Position
 from millstream.sql.grammar import Grammar
 from millstream.sql.intervals import interval_micros
 from millstream.sql.positions import place, position_of
@@ -201,7 +201,8 @@ class _Reader:
     def column(self, node: exp.Expr) -> str:
         if not isinstance(node, exp.Identifier):
             self.refuse(f"{self.name} needs the name of a column here", node)
-        return node.name
+        position = position_of(node, self.text, self.source)
+        return Placed.at(node.name, position) if position is not None else node.name
 
     def trailing_numbers(self) -> list[int]:
         numbers: list[int] = []

@@ -17,7 +17,7 @@ from millstream.engine.surface.as_of import read_as_of
 from millstream.engine.surface.notes import completeness_words, event_time_words, slack_words
 from millstream.engine.surface.result import Result
 from millstream.engine.surface.subscription import Subscription
-from millstream.model.errors import MillstreamError, did_you_mean
+from millstream.model.errors import MillstreamError, did_you_mean, place_of
 from millstream.model.schema import TIMESTAMP, sql_type
 from millstream.model.settings import EngineSettings, Kernel
 from millstream.model.time import to_datetime
@@ -173,7 +173,7 @@ class Statements:
                     "UNKNOWN_COLUMN",
                     f"{entry.name} has no column {name!r}",
                     hint=did_you_mean(name, (n.lower() for n in schema.names())),
-                    position=insert.position,
+                    position=place_of(name, insert.position),
                 )
         rows = self._select(insert.query, text, source)
         if rows.num_columns != len(names):
