@@ -1,7 +1,7 @@
-"""The upkeep of the log: retention and compaction of its topics.
+"""Upkeep: retention in the store, retention and compaction of the log's topics.
 
 Owns when it is done and how far it may go. What always holds: a row that a stream, or a view that
-reads its past, has still to read is kept.
+reads its past, has still to read is kept; and retention is due by time alone, whether rows arrive or not.
 """
 
 from __future__ import annotations
@@ -15,20 +15,36 @@ from millstream.engine.run.parts import Parts
 from millstream.store.protocol import Progress
 
 _EVERY_SECONDS = 60.0
+# In processing time.
+_RETAIN_EVERY = 60 * 1_000_000
 
 
 @dataclass(slots=True)
 class Upkeep:
     parts: Parts
     _done_at: float = field(init=False, default_factory=time.monotonic)
+    _retained_at: int | None = field(init=False, default=None)
 
     def run_if_due(self) -> None:
-        """What `run` does, now and then."""
+        """What `run` does, about once a minute."""
+        now = self.parts.clock.now()
+        if self._retained_at is None or now - self._retained_at >= _RETAIN_EVERY:
+            self._retain(now)
         if time.monotonic() - self._done_at >= _EVERY_SECONDS:
-            self.run()
+            self._look_after_topics()
 
     def run(self) -> None:
-        """Apply the retention of every topic and compact the topics of tables."""
+        """Apply all retention and compact the topics of tables."""
+        self._retain(self.parts.clock.now())
+        self._look_after_topics()
+
+    def _retain(self, now: int) -> None:
+        """Delete what has expired in the store: of every view and stream, busy or not."""
+        self._retained_at = now
+        views = [part for plan in self.parts.loop.plans() for part in plan.parts]
+        self.parts.store.retain(views, [entry.stream for entry in self.parts.catalog.streams()], now)
+
+    def _look_after_topics(self) -> None:
         self._done_at = time.monotonic()
         readers: dict[str, list[StreamEntry]] = {}
         for entry in self.parts.catalog.streams():

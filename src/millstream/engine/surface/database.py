@@ -212,7 +212,7 @@ class Database:
         self._running.stop()
 
     def maintain(self) -> None:
-        """Apply the retention of every topic and compact the topics of tables now."""
+        """Apply all retention and compact the topics of tables now."""
         self._upkeep.run()
 
     # -- the end -------------------------------------------------------------------------------

@@ -1,15 +1,18 @@
-"""Removing what is older than it is kept: changes, letters, records of epochs.
+"""Retention: deletes expired changes, letters and epoch records, and truncates the write-ahead log by checkpoints.
 
-Beside the commits, on a connection and a thread of its own: readers and the next epoch do not wait for it. What
-always holds: rows of a changelog go together with the note that says so; what could not be removed now, because
-its relation is just being dropped or the disk is full, is left for the next time.
+Runs concurrently with commits, on a connection and a thread of its own; readers and the next epoch do not wait for it.
+What always holds: rows of a changelog go together with the note that says so. What is deleted depends on the tables
+and the given instant alone: an epoch that commits meanwhile is younger than anything that has expired. Whatever
+cannot be done now, because its relation is just being dropped or the disk is full, is left for the next time.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import duckdb
 
@@ -19,30 +22,29 @@ from millstream.store.duckdb.letters import forget_letters
 from millstream.store.duckdb.shelves import changed_view
 
 # In processing time.
-_EVERY = 60 * 1_000_000
 _EPOCHS_RETAIN = 7 * 86_400 * 1_000_000
 _HOUR = 3_600 * 1_000_000
-
-
-Changelogs = Callable[[Sequence[View | QueryView]], Sequence[View | QueryView]]
-"""Says what has the changelogs of views."""
+# A smaller write-ahead log is not worth rewriting row groups for.
+_WAL_BYTES = 1 << 20
+# A checkpoint fails while a transaction writes; between two epochs there is room for one.
+_ATTEMPTS, _ATTEMPT_SECONDS = 20, 0.05
+# At most this share of the time goes into checkpoints, however large the state is.
+_CHECKPOINT_SHARE = 0.05
 
 
 class Cleaner:
-    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], changelogs: Changelogs) -> None:
+    def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], path: Path) -> None:
         self._cursor = cursor
-        self._changelogs = changelogs
+        self._wal = path.with_name(f"{path.name}.wal")
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="millstream-cleaning")
         self._work: Future[None] | None = None
-        self._began_at: int | None = None
+        self._closing = False
+        self._checkpoint_from = 0.0
 
-    def clean(self, views: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
-        """Begin to remove what is too old, if that is due and not under way already."""
-        if self._began_at is not None and now - self._began_at < _EVERY:
-            return
+    def retain(self, changelogs: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
+        """Begin to delete what has expired by an instant, unless that is under way already."""
         if self._work is None or self._work.done():
-            self._began_at = now
-            self._work = self._pool.submit(self._run, self._changelogs(views), tuple(streams), now)
+            self._work = self._pool.submit(self._run, tuple(changelogs), tuple(streams), now)
 
     def settle(self) -> None:
         """Wait for what is under way."""
@@ -50,6 +52,7 @@ class Cleaner:
             wait([self._work])
 
     def close(self) -> None:
+        self._closing = True
         self._pool.shutdown()
 
     def _run(self, changelogs: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
@@ -63,6 +66,29 @@ class Cleaner:
                     forget_letters(connection, stream, now)
             with _attempt(connection):
                 _thin_out_epochs(connection, now - _EPOCHS_RETAIN)
+            self._checkpoint(connection)
+
+    def _checkpoint(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Move the write-ahead log into the file, which also frees the space of deleted rows."""
+        for _ in range(_ATTEMPTS):
+            began = time.monotonic()
+            if self._closing or began < self._checkpoint_from or not self._is_due():
+                return
+            try:
+                connection.execute("CHECKPOINT")
+            except duckdb.TransactionException:
+                time.sleep(_ATTEMPT_SECONDS)
+            except duckdb.Error:
+                return
+            else:
+                self._checkpoint_from = began + (time.monotonic() - began) / _CHECKPOINT_SHARE
+                return
+
+    def _is_due(self) -> bool:
+        try:
+            return self._wal.stat().st_size >= _WAL_BYTES
+        except OSError:
+            return False
 
 
 @contextmanager

@@ -96,7 +96,7 @@ class DuckDBStore:
                 txn.execute(f"UPDATE ms.format SET version = {FORMAT_VERSION} WHERE version < {FORMAT_VERSION}")
             row = _one(txn.execute("SELECT max(epoch) FROM ms.epochs"))
         self._epoch = (row[0] if row else None) or 0
-        self._cleaner = Cleaner(self.cursor, self._shelves.kept_as)
+        self._cleaner = Cleaner(self.cursor, path)
         # What ms.progress says, so that planning an epoch asks no query.
         self._progress = self._load_progress()
 
@@ -314,8 +314,6 @@ class DuckDBStore:
             self._note(part)
             new = [*outdated, *joined, *(view for swap in part.swaps for view in swap.new.parts)]
             self._put_on_shelves([view for view in new if view.name not in feeding])
-            views = [view.view for view in part.views] + [query.view for query in part.queries]
-            self._cleaner.clean(views, [stream.stream for stream in part.streams], part.now)
         return epoch
 
     def _take_from_shelves(self, names: Sequence[str]) -> None:
@@ -436,8 +434,13 @@ class DuckDBStore:
             ],
         )
 
+    def retain(self, views: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
+        """Begin to delete the changes, letters and epoch records that have expired by an instant; commits go on."""
+        with self._lock:
+            self._cleaner.retain(self._shelves.kept_as(views), streams, now)
+
     def settle(self) -> None:
-        """Wait for what goes on beside the commits."""
+        """Wait for what runs concurrently with commits."""
         self._cleaner.settle()
 
     def next_due_at(self, views: Sequence[View]) -> int | None:

@@ -284,9 +284,9 @@ def test_changes_of_each_view_go_when_they_are_too_old(tmp_path: Path) -> None:
     views = Views(tmp_path, options="WITH (changelog_retain = '1 minute')")
     views.create("k0")
     views.epoch({"k0": delta((1, 0, 2, 10))}, now=0)
-    views.store.settle()
     views.create("k1")
     views.epoch({"k0": delta((1, 0, 2, 11)), "k1": delta((1, 0, 2, 11))}, now=200)
+    views.store.retain(list(views.views.values()), [], 200 * SECOND)
     views.store.settle()
     assert views.shelves() == [{"k0", "k1"}]
     assert [row["epoch"] for row in views.store.changes("k0", -1).to_pylist()] == [2]
