@@ -25,7 +25,7 @@ from millstream.plan.blocks import BlockPlanner, Source
 from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, Stream, TopView, ViewPlan
 from millstream.plan.planner import plan_rows, plan_view
 from millstream.plan.ranking import merged_ranking
-from millstream.plan.reading import WINDOW_COLUMNS, Typer
+from millstream.plan.reading import WINDOW_COLUMNS, Typer, default_name
 from millstream.plan.refusals import MisplacedTriggerError, NotIncrementalError
 from millstream.plan.relations import Relation, Relations
 from millstream.plan.spelling import write_nested_joins, write_out
@@ -451,7 +451,7 @@ def _output_names(query: exp.Query) -> list[str] | None:
     selects = query.selects
     if any(item.is_star for item in selects):
         return None
-    return [item.alias or item.output_name or item.sql("spark") for item in selects]
+    return [item.alias or default_name(item) for item in selects]
 
 
 def _rename(query: exp.Query, names: list[str] | None, error: Callable[..., MillstreamError]) -> None:

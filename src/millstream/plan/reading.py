@@ -36,6 +36,16 @@ _NOT_YET: dict[type[exp.Expr], str] = {
 }
 
 
+def default_name(item: exp.Expr) -> str:
+    """The name of a column that was given none: that of a column, or the expression as one would write it.
+
+    >>> from sqlglot import parse_one
+    >>> default_name(parse_one("COUNT(*)")), default_name(parse_one("max(Price + 1)"))
+    ('count(*)', 'max(Price + 1)')
+    """
+    return item.output_name or item.sql("spark", normalize_functions="lower")
+
+
 @dataclass
 class Reading:
     """A query over one stream, read as far as views of rows and views of groups have in common."""
@@ -162,7 +172,7 @@ class Reading:
             elif isinstance(item, exp.Alias):
                 outputs.append((item.alias, self._with_earlier(item.this, outputs)))
             else:
-                outputs.append((item.output_name or item.sql("spark"), self._with_earlier(item, outputs)))
+                outputs.append((default_name(item), self._with_earlier(item, outputs)))
         seen: set[str] = set()
         for name, node in outputs:
             if name.lower() in seen:
