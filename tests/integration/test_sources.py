@@ -390,6 +390,21 @@ def test_lines_from_a_server(connect: Connect) -> None:
         db.close()
 
 
+def test_a_line_that_is_too_long_is_a_dead_letter(connect: Connect) -> None:
+    port = free_port()
+    db = connect()
+    db.sql(f"{STREAM} WITH (source = 'socket', listen = 'true', port = '{port}', max_line = '1 kB'); {IDS}")
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(line(rows(0, 1)[0]) + b'{"id": 7, "x": "' + b"x" * 5_000 + b'"}\n' + line(rows(1, 1)[0]))
+    until(lambda: sum(db.log.topic("s").end_offsets().values()) == 3)
+    db.drain()
+    assert ids(db) == [0, 1]
+    (dead,) = db.query("SELECT reason, raw FROM s__dead").rows()
+    assert dead["reason"] == "line too long"
+    assert dead["raw"].startswith('{"id": 7, "x": "xxx')
+    assert len(dead["raw"]) < 1_100
+
+
 def test_a_port_that_is_taken(connect: Connect) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         db = connect()

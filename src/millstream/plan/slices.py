@@ -20,6 +20,9 @@ Format = Literal["json", "csv", "parquet"]
 Frame = tuple[int, str, int, int, int, int]
 """A frame of the log: partition, path, position, length, and the offsets that are wanted, start and end."""
 
+CUT_LINE = b"\xff[cut: longer than max_line]"
+"""Ends the beginning of a line that was too long to land. It is not UTF-8, so no decoder takes the line for a row."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowsSlice:

@@ -1,30 +1,36 @@
 """`source = 'socket'`: lines over TCP, landed in the log first.
 
-A line is acknowledged to nobody, TCP has no such word, but it is read from the socket only as fast
-as the log takes it, and what was read before a crash is in the log.
+Owns the connections, all of them in one thread, and the cut into lines. What always holds: lines are
+read only as fast as the log takes them, and memory is bounded by the number of connections and the
+longest line. TCP has no acknowledgement: what was read before a crash is in the log, what was only
+sent may be lost.
 """
 
 from __future__ import annotations
 
 import contextlib
-import select
+import selectors
 import socket
-import threading
-import time
+from collections.abc import Iterator
 
-import pyarrow as pa
 from pydantic import Field
 
 from millstream.log import Topic
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema
+from millstream.model.settings import Size
 from millstream.model.time import Clock
-from millstream.sources.log import LogOptions, LogSource, check_partition_keys, open_topic
-from millstream.sources.protocol import Cut, Offsets, Opening, Place, Source
-from millstream.sources.starts import Start
+from millstream.plan.slices import CUT_LINE
+from millstream.sources.landing import RETRY_SECONDS, LandingSource
+from millstream.sources.log import LogOptions, check_partition_keys, open_topic
+from millstream.sources.protocol import Opening
 
 _READ_BYTES = 1 << 18
-_RETRY_SECONDS = 0.5
+# Lines of several connections share an append up to here.
+_LAND_BYTES = 1 << 22
+_CUT_BYTES = 1 << 10
+"""What a dead letter shows of a line that is too long."""
+_CONNECT_SECONDS = 5
 
 
 class SocketOptions(LogOptions):
@@ -33,18 +39,51 @@ class SocketOptions(LogOptions):
     host: str = "127.0.0.1"
     port: int = Field(ge=0, le=65535)
     listen: bool = False
+    max_line: Size = 1 << 20
+    max_connections: int = Field(default=128, ge=1)
 
 
-class SocketSource(Source):
-    """A log source that is fed by a thread."""
+class Lines:
+    """The lines of one connection. Holds at most one unfinished line, up to `longest` bytes of it."""
 
+    def __init__(self, longest: int) -> None:
+        self._longest = longest
+        self._rest = bytearray()
+        self._is_cut = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that some bytes finish; empty ones are left out."""
+        *ends, rest = data.split(b"\n")
+        found = []
+        for end in ends:
+            self._hold(end)
+            found.extend(self.finish())
+        self._hold(rest)
+        return found
+
+    def finish(self) -> list[bytes]:
+        """The line that was held, if there is one."""
+        line = bytes(self._rest.removesuffix(b"\r"))
+        if self._is_cut:
+            line += CUT_LINE
+        self._rest.clear()
+        self._is_cut = False
+        return [line] if line.strip() else []
+
+    def _hold(self, part: bytes) -> None:
+        if self._is_cut:
+            return
+        self._rest += part
+        if len(self._rest) > self._longest:
+            self._is_cut = True
+            del self._rest[min(_CUT_BYTES, self._longest) :]
+
+
+class SocketSource(LandingSource):
     def __init__(self, topic: Topic, schema: Schema, options: SocketOptions, clock: Clock) -> None:
-        self._topic = topic
-        self._options = options
-        self._log = LogSource(topic, schema, options, clock)
-        self._stopping = threading.Event()
+        super().__init__(topic, schema, options, clock)
+        self._socket_options = options
         self._server: socket.socket | None = None
-        self._failure: MillstreamError | None = None
         if options.listen:
             try:
                 self._server = socket.create_server((options.host, options.port))
@@ -52,89 +91,110 @@ class SocketSource(Source):
                 raise MillstreamError(
                     "SOCKET_UNAVAILABLE", f"cannot listen on {options.host}:{options.port}", detail=str(error)
                 ) from None
-        self._threads = [threading.Thread(target=self._run, name="millstream-socket", daemon=True)]
-        self._threads[0].start()
+            self._server.setblocking(False)
+        self._waker, self._woken = socket.socketpair()
+        self.serve("millstream-socket", self._listen if options.listen else self._connect)
 
     @property
     def port(self) -> int:
         """The port in use, which the system chose if the option was 0."""
-        return int(self._server.getsockname()[1]) if self._server else self._options.port
+        return int(self._server.getsockname()[1]) if self._server else self._socket_options.port
 
-    @property
-    def failure(self) -> MillstreamError | None:
-        return self._failure
+    def _connect(self) -> None:
+        """Read one connection to its end."""
+        options = self._socket_options
+        try:
+            connection = socket.create_connection((options.host, options.port), timeout=_CONNECT_SECONDS)
+        except OSError as error:
+            raise MillstreamError(
+                "SOCKET_UNAVAILABLE", f"cannot connect to {options.host}:{options.port}", detail=str(error)
+            ) from None
+        self.recovered()
+        with self._selector() as selector:
+            self._join(selector, connection)
+            while len(selector.get_map()) > 1 and not self._stopping.is_set():
+                self._read(selector)
 
-    @property
-    def partitions(self) -> int:
-        return self._log.partitions
-
-    def start(self) -> Offsets:
-        return self._log.start()
-
-    def place(self, start: Start) -> Place:
-        return self._log.place(start)
-
-    def end(self) -> Offsets:
-        return self._log.end()
-
-    def waiting(self, offsets: Offsets) -> int:
-        return self._log.waiting(offsets)
-
-    def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
-        return self._log.cut(offsets, limit, until)
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            if self._server is not None:
-                ready, _, _ = select.select([self._server], [], [], 0.2)
-                if ready:
-                    connection, _ = self._server.accept()
-                    reader = threading.Thread(target=self._read, args=(connection,), daemon=True)
-                    self._threads.append(reader)
-                    reader.start()
-                continue
-            try:
-                connection = socket.create_connection((self._options.host, self._options.port), timeout=5)
-            except OSError:
-                self._stopping.wait(_RETRY_SECONDS)
-                continue
-            self._read(connection)
-            self._stopping.wait(_RETRY_SECONDS)
-
-    def _read(self, connection: socket.socket) -> None:
-        """Land complete lines; an unfinished one at the end of the connection counts as a line."""
-        rest = b""
-        with connection, contextlib.suppress(ConnectionError):
-            connection.settimeout(0.2)
+    def _listen(self) -> None:
+        """Accept and read connections; those beyond the limit wait until another one ends."""
+        assert self._server is not None
+        most = self._socket_options.max_connections
+        with self._selector() as selector:
             while not self._stopping.is_set():
-                try:
-                    data = connection.recv(_READ_BYTES)
-                except TimeoutError:
-                    continue
-                if not data:
-                    break
-                *lines, rest = (rest + data).split(b"\n")
-                self._land(lines)
-        self._land([rest])
+                accepting = self._server in selector.get_map()
+                connections = len(selector.get_map()) - 1 - accepting
+                if not accepting and connections < most:
+                    selector.register(self._server, selectors.EVENT_READ, self._server)
+                elif accepting and connections >= most:
+                    selector.unregister(self._server)
+                self._read(selector)
 
-    def _land(self, lines: list[bytes]) -> None:
-        lines = [line.rstrip(b"\r") for line in lines if line.strip()]
-        while lines and not self._stopping.is_set():
+    @contextlib.contextmanager
+    def _selector(self) -> Iterator[selectors.BaseSelector]:
+        """A selector that `close` wakes; its connections are closed with it."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._woken, selectors.EVENT_READ)
             try:
-                self._topic.append(pa.table({"_raw": pa.array(lines, pa.binary())}))
-                self._failure = None
-                return
-            except MillstreamError as error:
-                # A full disk holds the sender back until there is room again.
-                self._failure = error
-                time.sleep(_RETRY_SECONDS)
+                yield selector
+            finally:
+                for key in list(selector.get_map().values()):
+                    if isinstance(key.data, Lines) and isinstance(key.fileobj, socket.socket):
+                        key.fileobj.close()
+
+    def _join(self, selector: selectors.BaseSelector, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        selector.register(connection, selectors.EVENT_READ, Lines(self._socket_options.max_line))
+
+    def _read(self, selector: selectors.BaseSelector) -> None:
+        """Land what has come, of all connections together."""
+        lines: list[bytes] = []
+        size = 0
+        for key, _ in selector.select():
+            if key.data is self._server and self._server is not None:
+                self._accept(selector, self._server)
+            elif isinstance(key.data, Lines) and isinstance(key.fileobj, socket.socket):
+                found = self._receive(selector, key.fileobj, key.data)
+                lines += found
+                size += sum(map(len, found))
+                if size >= _LAND_BYTES:
+                    self.land_lines(lines)
+                    lines, size = [], 0
+        if lines:
+            self.land_lines(lines)
+
+    def _accept(self, selector: selectors.BaseSelector, server: socket.socket) -> None:
+        try:
+            connection, _ = server.accept()
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError as error:
+            # Out of file descriptors, for example: those who knock wait, the others go on.
+            self._failure = MillstreamError("SOCKET_UNAVAILABLE", "cannot accept a connection", detail=str(error))
+            self._stopping.wait(RETRY_SECONDS)
+            return
+        self._join(selector, connection)
+
+    def _receive(self, selector: selectors.BaseSelector, connection: socket.socket, lines: Lines) -> list[bytes]:
+        """The next lines of a connection; an unfinished one at its end counts as a line."""
+        try:
+            data = connection.recv(_READ_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if data:
+            return lines.feed(data)
+        selector.unregister(connection)
+        connection.close()
+        return lines.finish()
 
     def close(self) -> None:
         self._stopping.set()
-        for thread in self._threads:
-            thread.join(timeout=5)
-        if self._server is not None:
-            self._server.close()
+        self._waker.send(b"\0")
+        super().close()
+        for held in (self._server, self._waker, self._woken):
+            if held is not None:
+                held.close()
 
 
 def open_socket(options: SocketOptions, opening: Opening) -> SocketSource:

@@ -23,7 +23,7 @@ from millstream.kernel.shares import read_rows
 from millstream.model.schema import spark_type
 from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
 from millstream.plan.nodes import Stream
-from millstream.plan.slices import BatchSlice, FileSlice, FrameSlice, GeneratedSlice, RowsSlice, Slice
+from millstream.plan.slices import CUT_LINE, BatchSlice, FileSlice, FrameSlice, GeneratedSlice, RowsSlice, Slice
 from millstream.spark.arrow import zoned
 
 _PLACE = "__p INT, __o BIGINT, __landed BIGINT, __pt BIGINT"
@@ -32,6 +32,7 @@ _PLACE_NAMES = "__p, __o, __landed, __pt"
 _LANDED = "unix_micros(_metadata.file_modification_time) AS __landed"
 # Of rows that do not say when they landed, it is the engine's clock when their epoch reads them.
 _NOW = "CAST(NULL AS BIGINT) AS __pt"
+_CUT = CUT_LINE.decode(errors="replace")
 _NULL_TEXT = "CAST(NULL AS STRING)"
 _TOMBSTONE = "__tombstone"
 # Where in its file or batch a row stands.
@@ -134,7 +135,8 @@ class Decoder:
         place = [_PLACE_NAMES, *([_TOMBSTONE] if typed != "false" else []), *(_LINES if has_lines else [])]
         inner = f"(SELECT {', '.join([*carried, *place])} FROM {lines})"
         malformed = (
-            f"CASE WHEN {typed} THEN NULL WHEN NOT __is_text THEN 'invalid UTF-8' "
+            f"CASE WHEN {typed} THEN NULL WHEN NOT __is_text AND endswith(__raw, '{_CUT}') THEN 'line too long' "
+            f"WHEN NOT __is_text THEN 'invalid UTF-8' "
             f"WHEN {broken} THEN 'malformed {format_}' END"
         )
         flat = f"(SELECT {', '.join([*columns, *place])}, {malformed} AS __malformed, __raw FROM {inner})"
