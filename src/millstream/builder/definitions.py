@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from millstream.builder.connections import SOURCE, Connection, Rows, explained
+from millstream.api import Connection, Result
+from millstream.builder.connections import SOURCE, explained
 from millstream.builder.groups import settled
 from millstream.builder.literals import Duration, option_text
 from millstream.builder.queries import Block, compile_block
@@ -69,7 +70,7 @@ class Definition:
         emit = self._emit or DEFAULT_EMIT
         return query if emit == DEFAULT_EMIT else f"{query}\n{render_emit(emit)}"
 
-    def query(self) -> Rows:
+    def query(self) -> Result:
         """The rows now, as of the last committed epoch; for relations over views and tables.
 
         >>> db.stream("bids").group_by("auction").agg(n=ms.count()).create("totals")

@@ -6,7 +6,7 @@ is said when the event time is needed or the view is created.
 
 from __future__ import annotations
 
-from millstream.builder.connections import Connection
+from millstream.api import Connection
 from millstream.builder.literals import identifier
 from millstream.builder.queries import Block, Kind
 from millstream.builder.relations import Relation, View

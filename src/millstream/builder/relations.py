@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from millstream.api import Connection, Result, Subscription
 from millstream.builder import groups, joins, selections
-from millstream.builder.connections import SOURCE, Changes, Connection, Rows, event_time, explained
+from millstream.builder.connections import SOURCE, event_time, explained
 from millstream.builder.definitions import Definition
 from millstream.builder.expressions import ColumnLike, Expression, Ordering
 from millstream.builder.joins import How, On, Within
@@ -363,7 +364,7 @@ class View(Relation):
         assert isinstance(self._block.source, str)
         return self._block.source
 
-    def changes(self, since_epoch: int = 0) -> Rows:
+    def changes(self, since_epoch: int = 0) -> Result:
         """The changelog after an epoch; 0 is everything.
 
         >>> totals = db.stream("bids").agg(n=ms.count()).create("totals")
@@ -374,7 +375,7 @@ class View(Relation):
         """
         return self._connected("changes").changes(self.name, since_epoch)
 
-    def subscribe(self, from_epoch: int = 0) -> Changes:
+    def subscribe(self, from_epoch: int = 0) -> Subscription:
         """The changes from an epoch on, as they are committed.
 
         >>> totals = db.stream("bids").agg(n=ms.count()).create("totals")

@@ -17,7 +17,6 @@ from millstream.cli.session import opened, read_text, wait_for_spark
 from millstream.cli.show import show_result
 from millstream.engine.surface.database import Database
 from millstream.engine.surface.result import Result
-from millstream.engine.surface.statements import Statements
 from millstream.model.errors import MillstreamError
 from millstream.sources import SOURCES, TableOptions
 from millstream.sql import parse_script
@@ -51,7 +50,7 @@ def _explain_script(path: Path) -> None:
                 case CreateStream() | CreateTable():
                     _define_as_log(db, statement, text, source)
                 case CreateView():
-                    result = Statements(db).run(Explain(statement, statement.position), text, source)
+                    result = db._statements.run(Explain(statement, statement.position), text, source)
                     assert isinstance(result, Result)
                     if views:
                         OUT.print()
@@ -70,4 +69,4 @@ def _define_as_log(db: Database, create: CreateStream | CreateTable, text: str, 
     if connector is not None:
         connector.options.read(options, create.position)
         create = replace(create, options=kept)
-    Statements(db).run(create, text, source)
+    db._statements.run(create, text, source)

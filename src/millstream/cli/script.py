@@ -16,7 +16,6 @@ from millstream.engine.define.catalog import Entry, StreamEntry, ViewEntry
 from millstream.engine.define.definitions import as_said
 from millstream.engine.surface.database import Database
 from millstream.engine.surface.result import Result
-from millstream.engine.surface.statements import Statements
 from millstream.engine.surface.subscription import Subscription
 from millstream.model.errors import MillstreamError
 from millstream.sql import render
@@ -50,33 +49,34 @@ def carry_out(db: Database, statement: Statement, text: str, source: str) -> Out
     match statement:
         case CreateStream() | CreateTable() | CreateView():
             existed = db.catalog.find(statement.name) is not None
-            Statements(db).run(statement, text, source)
+            db._statements.run(statement, text, source)
             if existed and statement.if_not_exists:
                 return Outcome(f"{kind_of(statement)} {statement.name} exists already")
             return Outcome(f"{'replaced' if existed else 'created'} {kind_of(statement)} {statement.name}")
         case SetOption():
-            Statements(db).run(statement, text, source)
+            db._statements.run(statement, text, source)
             return Outcome(f"{statement.name} is {statement.value}")
         case Rebuild():
-            Statements(db).run(statement, text, source)
+            db._statements.run(statement, text, source)
             return Outcome(f"rebuilding view {statement.name}")
         case Drop():
             existed = db.catalog.find(statement.name) is not None
-            Statements(db).run(statement, text, source)
+            db._statements.run(statement, text, source)
             gone = f"dropped {statement.kind} {statement.name}"
             return Outcome(gone if existed else f"there is no {statement.kind} {statement.name}")
         case Delete():
             before = _end(db, statement.target)
-            Statements(db).run(statement, text, source)
+            db._statements.run(statement, text, source)
             deleted = _end(db, statement.target) - before
             return Outcome(f"deleting {count(deleted, 'row')} from {statement.target}")
         case Insert():
             before = _end(db, statement.target)
-            Statements(db).run(statement, text, source)
+            db._statements.run(statement, text, source)
             added = _end(db, statement.target) - before
             return Outcome(f"inserted {count(added, 'row')} into {statement.target}")
         case _:
-            return Outcome(result=Statements(db).run(statement, text, source))
+            result = db._statements.run(statement, text, source)
+            return Outcome(result=result if isinstance(result, Result | Subscription) else None)
 
 
 def is_unchanged(db: Database, create: Create) -> bool:

@@ -107,6 +107,7 @@ VIEWS: dict[str, Code] = {
 
 ROWS: dict[str, Code] = {
     "BAD_MESSAGE_IDS": Code("Message ids do not fit the rows.", "There is one id for each row.", "Pass as many ids as rows."),
+    "BAD_PARAMETERS": Code("The values of a statement do not fit its parameters.", "Each `?` takes one value, in the order of the text.", "Pass a list with one value per `?`."),
     "BAD_ROWS": Code("Rows are not of a form that can be inserted.", "A list of dicts, an Arrow table or a DataFrame is expected.", "Convert them; nothing was written."),
     "MISSING_VALUE": Code("A key is NULL.", "A row is identified by its key.", "Give the key a value; nothing was written."),
     "NOT_INSERTABLE": Code("Rows cannot be inserted here.", "The relation is a view, or reads from another source.", "Insert into a stream or table with source = 'log'."),

@@ -17,6 +17,10 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millstream.api import Done, Lines, MessageIds, Outcome, Parameters, Rows, Starts, Status
 from millstream.builder.origins import connected, connected_view
 from millstream.builder.relations import Relation, View
 from millstream.engine.define.catalog import Catalog
@@ -28,19 +32,24 @@ from millstream.engine.run.epochs import EpochLoop
 from millstream.engine.run.running import Running
 from millstream.engine.run.upkeep import Upkeep
 from millstream.engine.surface.inserting import Inserting
+from millstream.engine.surface.looking import read_epochs
 from millstream.engine.surface.opening import open_parts
+from millstream.engine.surface.parameters import bind
 from millstream.engine.surface.result import Result
-from millstream.engine.surface.rows import Rows
+from millstream.engine.surface.scripts import kept, place_stream
 from millstream.engine.surface.statements import Statements
+from millstream.engine.surface.status import status_of
 from millstream.engine.surface.subscription import Subscription
+from millstream.engine.surface.topics import LogTopics
 from millstream.log import Log
 from millstream.model.errors import MillstreamError
-from millstream.model.settings import EngineSettings, Kernel, SparkSettings
+from millstream.model.settings import EngineSettings, SparkSettings
 from millstream.model.time import Clock, SystemClock
 from millstream.sql import parse_script, parse_statement
-from millstream.sql.statements import CreateFunction, CreateView, Select
+from millstream.sql.statements import CreateFunction, CreateStream, Select
 from millstream.store.duckdb.store import DuckDBStore
 
+_NO_STARTS = Starts()
 _OPEN: WeakSet[Database] = WeakSet()
 
 
@@ -67,42 +76,63 @@ class Database:
             directory, clock or SystemClock(), spark or SparkSettings(), settings or EngineSettings()
         )
         self._open = True
-        self._inserting = Inserting(self.catalog, self.log)
+        self._inserting = Inserting(self._parts.catalog, self._parts.log)
         self._upkeep = Upkeep(self._parts)
         self._running = Running(self._parts, self._upkeep)
-        self._statements = Statements(self)
-        self.log.on_append(self._on_append)
+        self._statements = Statements(self._parts, self._inserting, self._running.settle, self.subscribe)
+        self._parts.log.on_append(self._on_append)
         _OPEN.add(self)
 
     def _on_append(self, topic: str) -> None:
         # The threads hold the log, and the log this method: what runs is not collected, and is closed at exit.
         self._running.wake()
 
-    def use_kernel(self, kernel: Kernel) -> None:
-        """What computes deltas from the next epoch on."""
-        for reader in (self.loop.reader, self.history.reader, self.history.beside):
-            reader.kernel = kernel
-
     # -- statements and queries ----------------------------------------------------------------
 
-    def sql(self, text: str, *, source: str = "<sql>") -> Result | Subscription | None:
-        """Carry out one or more statements; the result is that of the last one.
+    def execute(self, text: str, parameters: Parameters = (), *, source: str = "<sql>") -> list[Outcome]:
+        """Run statements in order, up to the first error; one outcome per statement.
 
-        SELECT, SHOW, DESCRIBE and EXPLAIN return a `Result`, SUBSCRIBE a `Subscription`.
+        SELECT, SHOW, DESCRIBE and EXPLAIN give a `Result`, SUBSCRIBE a `Subscription`, all others a `Done`.
         """
         self._check_open()
-        result: Result | Subscription | None = None
-        for statement in parse_script(text, source):
-            result = self._statements.run(statement, text, source)
-        return result
+        statements = bind(parse_script(text, source), parameters, text, source)
+        return [self._statements.run(statement, text, source) for statement in statements]
 
-    def query(self, text: str) -> Result:
+    def apply(self, script: str, *, source: str = "<sql>", starts: Starts = _NO_STARTS) -> list[Outcome]:
+        """Run a script that may have run before: a CREATE whose object is there unchanged is skipped.
+
+        A CREATE that differs from its object is refused, unless it says OR REPLACE or IF NOT EXISTS. `starts` says
+        where streams begin that were not read yet.
+        """
+        self._check_open()
+        outcomes: list[Outcome] = []
+        for statement in parse_script(script, source):
+            notices: Sequence[str] = ()
+            if isinstance(statement, CreateStream):
+                statement, notices = place_stream(self._parts, statement, starts)
+            outcome = kept(self._parts, statement) or self._statements.run(statement, script, source)
+            if notices and isinstance(outcome, Done):
+                outcome = dataclasses.replace(outcome, notices=(*notices, *outcome.notices))
+            outcomes.append(outcome)
+        return outcomes
+
+    def sql(self, text: str, parameters: Parameters = (), *, source: str = "<sql>") -> Result | Subscription | None:
+        """Run one or more statements; the result is that of the last one.
+
+        SELECT, SHOW, DESCRIBE and EXPLAIN return a `Result`, SUBSCRIBE a `Subscription`, all others None.
+        """
+        outcomes = self.execute(text, parameters, source=source)
+        last = outcomes[-1] if outcomes else None
+        return last if isinstance(last, Result | Subscription) else None
+
+    def query(self, text: str, parameters: Parameters = ()) -> Result:
         """The rows of one SELECT over views and tables, as of the last committed epoch."""
         self._check_open()
         statements = parse_script(text)
         if len(statements) != 1 or not isinstance(statements[0], Select):
             raise MillstreamError("NOT_A_QUERY", "query takes one SELECT", hint="use sql() for other statements")
-        result = self._statements.run(statements[0], text, "<sql>")
+        (statement,) = bind(statements, parameters, text, "<sql>")
+        result = self._statements.run(statement, text, "<sql>")
         assert isinstance(result, Result)
         return result
 
@@ -126,10 +156,11 @@ class Database:
         statement = parse_statement(text)
         if not isinstance(statement, CreateFunction) or statement.source is not None:
             raise MillstreamError("BAD_FUNCTION", "the types of a function are written as in SQL", detail=text)
-        with self.loop.lock:
-            self.functions.create(dataclasses.replace(statement, or_replace=replace), function, self.clock.now())
+        parts = self._parts
+        with parts.loop.lock:
+            parts.functions.create(dataclasses.replace(statement, or_replace=replace), function, parts.clock.now())
 
-    def insert(self, name: str, rows: Rows, *, message_ids: Sequence[str | None] | None = None) -> int:
+    def insert(self, name: str, rows: Rows, *, message_ids: MessageIds | None = None) -> int:
         """Append rows to a stream or upsert them into a table; returns when they are durable.
 
         With `message_ids`, one a row, a row whose id was accepted before is dropped, so a retry
@@ -138,7 +169,7 @@ class Database:
         self._check_open()
         return self._inserting.insert(name, rows, message_ids)
 
-    def delete(self, name: str, keys: Rows, *, message_ids: Sequence[str | None] | None = None) -> int:
+    def delete(self, name: str, keys: Rows, *, message_ids: MessageIds | None = None) -> int:
         """Delete rows of a table by primary key; returns when the deletions are durable.
 
         They take effect with the next epoch, in order with what is inserted. Rows name the key columns and,
@@ -147,32 +178,53 @@ class Database:
         self._check_open()
         return self._inserting.delete(name, keys, message_ids)
 
-    def insert_lines(
-        self, name: str, lines: Sequence[bytes | str], *, message_ids: Sequence[str | None] | None = None
-    ) -> int:
+    def insert_lines(self, name: str, lines: Lines, *, message_ids: MessageIds | None = None) -> int:
         """Append undecoded lines, in the stream's format, to its log; what is malformed becomes a dead letter."""
         self._check_open()
         return self._inserting.insert_lines(name, lines, message_ids)
 
-    def changes(self, view: str, since_epoch: int = 0) -> Result:
-        """The changelog of a view after an epoch; 0 means from its beginning."""
+    @property
+    def topics(self) -> LogTopics:
+        """The log by topic, whether or not a stream reads it."""
+        self._check_open()
+        return LogTopics(self._parts.log)
+
+    # -- changes and state ---------------------------------------------------------------------
+
+    def changes(
+        self, view: str, since_epoch: int = 0, *, until_epoch: int | None = None, limit: int | None = None
+    ) -> Result:
+        """The changelog of a view after an epoch, up to and with another; 0 means from its beginning.
+
+        With `limit`, whole epochs from the oldest on while they fit, and always at least one.
+        """
         self._check_open()
         _check_epoch("since_epoch", since_epoch)
-        return self._changes(self.catalog.view(view).name, since_epoch if since_epoch > 0 else -1)
+        if until_epoch is not None:
+            _check_epoch("until_epoch", until_epoch)
+        name = self._parts.catalog.view(view).name
+        table = self._parts.store.changes(name, since_epoch if since_epoch > 0 else -1)
+        return Result(_cut(table, until_epoch, limit))
 
     def _changes(self, name: str, since: int) -> Result:
         self._check_open()
-        return Result(self.store.changes(name, since))
+        return Result(self._parts.store.changes(name, since))
+
+    def epochs(self, since_epoch: int = 0) -> Result:
+        """The records of the epochs after one, oldest first, with the columns of SHOW EPOCHS."""
+        self._check_open()
+        _check_epoch("since_epoch", since_epoch)
+        return read_epochs(self._parts.store, since_epoch)
 
     def subscribe(self, view: str, from_epoch: int = 0) -> Subscription:
         """The changes of a view from an epoch on, as they are committed; never a loss, never a repeat."""
         self._check_open()
         _check_epoch("from_epoch", from_epoch)
-        name = self.catalog.view(view).name
+        name = self._parts.catalog.view(view).name
         return Subscription(
             partial(self._changes, name),
-            self.store.last_epoch,
-            self.loop.committed,
+            self._parts.store.last_epoch,
+            self._parts.loop.committed,
             lambda: self._open,
             from_epoch,
         )
@@ -198,9 +250,18 @@ class Database:
         self._check_open()
         return self._running.drain()
 
-    def settle(self, create: CreateView) -> None:
-        """Put views in place first that are about to have other columns, if a new view reads them and nothing runs."""
-        self._running.settle(create)
+    def warm_up(self) -> None:
+        """Start Spark, unless it is there, and wait for it. Statements do so themselves."""
+        self._check_open()
+        self._parts.definitions.spark()
+
+    def wait_for_epoch(self, after: int, timeout_seconds: float) -> int:
+        """Wait until an epoch later than `after` is committed, or the time is over; returns the last epoch."""
+        committed, last_epoch = self._parts.loop.committed, self._parts.store.last_epoch
+        with committed:
+            committed.wait_for(lambda: last_epoch() > after or not self._open, timeout_seconds)
+        self._check_open()
+        return last_epoch()
 
     def start(self) -> None:
         """Process continuously, in the background."""
@@ -226,8 +287,8 @@ class Database:
         finally:
             self._open = False
             _OPEN.discard(self)
-            with self.loop.committed:
-                self.loop.committed.notify_all()
+            with self._parts.loop.committed:
+                self._parts.loop.committed.notify_all()
             self._parts.close()
 
     def __enter__(self) -> Self:
@@ -247,7 +308,12 @@ class Database:
         if not self._open:
             raise MillstreamError("CLOSED", "the database is closed")
 
-    # -- for the statements and the command line -----------------------------------------------
+    def status(self) -> Status:
+        """What is going on, in figures."""
+        self._check_open()
+        return status_of(self._parts, self._running)
+
+    # -- the parts, for tests ------------------------------------------------------------------
 
     @property
     def catalog(self) -> Catalog:
@@ -285,21 +351,19 @@ class Database:
     def log(self) -> Log:
         return self._parts.log
 
-    def status(self) -> dict[str, Any]:
-        """What is going on, in a few figures."""
-        streams, failure = self.catalog.streams(), self._running.failure
-        return {
-            "directory": str(self._parts.directory),
-            "epoch": self.store.last_epoch(),
-            "running": self._running.is_running,
-            "failure": str(failure) if failure is not None else None,
-            "streams": len([entry for entry in streams if not entry.is_table]),
-            "tables": len([entry for entry in streams if entry.is_table]),
-            "views": len(self.catalog.views()),
-            "pace": self.loop.pace.figures(),
-        }
-
 
 def _check_epoch(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         raise MillstreamError("BAD_OPTION", f"{name} is the number of an epoch, got {type(value).__name__}")
+
+
+def _cut(changes: pa.Table, until: int | None, limit: int | None) -> pa.Table:
+    """The changes of whole epochs up to one, as many as a limit allows."""
+    if until is not None:
+        changes = changes.filter(pc.field("epoch") <= until)
+    if limit is None or changes.num_rows <= limit:
+        return changes
+    epochs = changes.column("epoch")
+    # The first change that does not fit begins the cut; of the oldest epoch all changes stay.
+    beyond = max(epochs[limit].as_py(), epochs[0].as_py() + 1)
+    return changes.filter(pc.field("epoch") < beyond)

@@ -7,19 +7,17 @@ Must not touch the store: rows take effect with the next epoch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
+from millstream.api import Lines, MessageIds, Rows
 from millstream.engine.define.catalog import Catalog, StreamEntry
 from millstream.engine.define.tables import find_table, tombstones
-from millstream.engine.surface.rows import Rows, to_table
+from millstream.engine.surface.rows import to_table
+from millstream.engine.surface.topics import raw_table
 from millstream.log import Log
 from millstream.model.errors import MillstreamError
-
-MessageIds = Sequence[str | None]
-"""One a row; a row whose id was accepted before is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +38,10 @@ class Inserting:
         table = to_table(keys, entry.stream.schema, entry.name)
         return self._append(entry, tombstones(entry.stream, table), message_ids)
 
-    def insert_lines(self, name: str, lines: Sequence[bytes | str], message_ids: MessageIds | None) -> int:
+    def insert_lines(self, name: str, lines: Lines, message_ids: MessageIds | None) -> int:
         """Append lines that are decoded when they are processed."""
         entry = self._open(name)
-        if isinstance(lines, str | bytes) or any(not isinstance(line, str | bytes) for line in lines):
-            raise MillstreamError("BAD_ROWS", "expected a list of lines, each a str or bytes", hint="write [line]")
-        raw = [line.encode() if isinstance(line, str) else line for line in lines]
-        return self._append(entry, pa.table({"_raw": pa.array(raw, pa.binary())}), message_ids)
+        return self._append(entry, raw_table(lines), message_ids)
 
     def _open(self, name: str) -> StreamEntry:
         """The stream or table of a name, if it takes rows."""

@@ -5,30 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import Decimal
 from itertools import chain, count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import TIMESTAMP
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 class Result:
     """Rows with named columns. Instants are UTC, without a zone."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, epoch: int | None = None) -> None:
         zoned = [(i, field) for i, field in enumerate(table.schema) if getattr(field.type, "tz", None)]
         for index, field in zoned:
             table = table.set_column(
                 index, field.name, table.column(index).cast(pa.timestamp("us", "UTC")).cast(TIMESTAMP)
             )
         self._table = table
+        self._epoch = epoch
 
     @property
     def columns(self) -> list[str]:
         return list(self._table.column_names)
+
+    @property
+    def epoch(self) -> int | None:
+        """The last epoch that the rows reflect; None where they do not depend on epochs."""
+        return self._epoch
 
     def to_arrow(self) -> pa.Table:
         """An Arrow table. Sums of integers are `decimal128(38, 0)`: they cannot overflow."""

@@ -5,24 +5,27 @@ Refuses what does not fit before anything is written: an insert is taken whole o
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any, TypeAlias, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
-import pandas as pd
 import pyarrow as pa
 
+from millstream.api import Rows
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import Column, Schema, sql_type
 from millstream.model.time import to_micros
 
-Rows: TypeAlias = Iterable[dict[str, Any]] | pa.Table | pa.RecordBatch | pd.DataFrame
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def to_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
     """Rows as an Arrow table with exactly the columns of the schema; what is missing is NULL."""
-    if isinstance(rows, pd.DataFrame):
+    if _is_frame(rows):
         rows = _from_pandas(rows)
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
@@ -33,6 +36,24 @@ def to_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
     if not isinstance(rows, Iterable):
         raise MillstreamError("BAD_ROWS", f"expected a list of rows, got {type(rows).__name__}")
     return _from_dicts(list(cast("Iterable[dict[str, Any]]", rows)), schema, relation)
+
+
+def _pandas() -> ModuleType | None:
+    """pandas, if the program has imported it. That takes long, and who passes its values has done so."""
+    return sys.modules.get("pandas")
+
+
+def _is_frame(rows: object) -> TypeGuard[pd.DataFrame]:
+    return (pandas := _pandas()) is not None and isinstance(rows, pandas.DataFrame)
+
+
+def _from_timestamp(value: Any) -> Any:
+    """A timestamp of pandas as one of Python, its NaT as None, and anything else as it is."""
+    if (pandas := _pandas()) is None:
+        return value
+    if value is pandas.NaT:
+        return None
+    return value.to_pydatetime(warn=False) if isinstance(value, pandas.Timestamp) else value
 
 
 def _from_pandas(frame: pd.DataFrame) -> pa.Table:
@@ -133,12 +154,11 @@ def _decimal(value: Any) -> Any:
 
 def _instant(value: Any) -> int | None:
     """Microseconds of a datetime, an ISO text, or seconds since 1970."""
-    if value is None or value is pd.NaT:
+    value = _from_timestamp(value)
+    if value is None:
         return None
     if isinstance(value, str):
         value = datetime.fromisoformat(value)
-    if isinstance(value, pd.Timestamp):
-        value = value.to_pydatetime(warn=False)
     if isinstance(value, datetime):
         return to_micros(value)
     if isinstance(value, date):

@@ -473,6 +473,14 @@ class DuckDBStore:
         with self._reading() as cursor:
             return cursor.sql(sql).to_arrow_table()
 
+    def read(self, sql: str) -> tuple[pa.Table, int]:
+        """Run SQL that has been checked already; the rows, and the last epoch that they reflect."""
+        with self._reading() as cursor:
+            # One transaction, or an epoch could be committed between the two.
+            cursor.execute("BEGIN")
+            last = _one(cursor.execute("SELECT max(epoch) FROM ms.epochs"))
+            return cursor.sql(sql).to_arrow_table(), (last[0] if last else None) or 0
+
     def columns(self, relation: str) -> pa.Schema:
         """The columns that readers see."""
         return self.query(f"SELECT * FROM {public(relation)} LIMIT 0").schema

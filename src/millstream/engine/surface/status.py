@@ -1,0 +1,62 @@
+"""The state of a database, in figures: `Database.status`.
+
+Reads the catalog, the log and the store. Starts no Spark job and counts no rows of a view.
+"""
+
+from __future__ import annotations
+
+from millstream.api import Status, StreamStatus, ViewStatus
+from millstream.engine.define.catalog import StreamEntry
+from millstream.engine.run.parts import Parts
+from millstream.engine.run.running import Running
+from millstream.model.time import to_datetime
+from millstream.store.protocol import BEGINNING
+
+_TOTALS = """
+SELECT make_timestamp(max(committed_at)) AS committed_at, coalesce(sum(rows_in), 0)::BIGINT AS rows_in,
+       coalesce(sum(rows_late), 0)::BIGINT AS rows_late, coalesce(sum(rows_dead + rows_failed), 0)::BIGINT AS rows_dead
+FROM ms.epochs
+"""
+
+
+def status_of(parts: Parts, running: Running) -> Status:
+    failure = running.failure
+    (totals,) = parts.store.query(_TOTALS).to_pylist()
+    return {
+        "directory": str(parts.directory),
+        "epoch": parts.store.last_epoch(),
+        "committed_at": totals["committed_at"],
+        "running": running.is_running,
+        "failure": str(failure) if failure is not None else None,
+        "rows_in": totals["rows_in"],
+        "rows_late": totals["rows_late"],
+        "rows_dead": totals["rows_dead"],
+        "streams": [_stream(parts, entry) for entry in parts.catalog.streams()],
+        "views": [ViewStatus(name=view.name, state=parts.history.state(view)) for view in parts.catalog.views()],
+        "pace": parts.loop.pace.figures(),
+    }
+
+
+def _stream(parts: Parts, entry: StreamEntry) -> StreamStatus:
+    progress = parts.store.progress(entry.name)
+    watermark = progress.watermark if progress is not None and entry.stream.watermark is not None else BEGINNING
+    return {
+        "name": entry.name,
+        "is_table": entry.is_table,
+        "source": entry.options.source,
+        "topic": entry.topic.name if entry.topic is not None else None,
+        "watermark": None if watermark == BEGINNING else to_datetime(watermark),
+        "position": sum(progress.offsets.values()) if progress is not None else 0,
+        "waiting": _waiting(parts, entry),
+    }
+
+
+def _waiting(parts: Parts, entry: StreamEntry) -> int | None:
+    """Rows of a stream that are in the log but in no epoch."""
+    if entry.topic is None:
+        return None
+    topic = parts.log.topic(entry.topic.name)
+    progress = parts.store.progress(entry.name)
+    read = progress.offsets if progress is not None else {}
+    starts = entry.source.start()
+    return sum(max(0, end - max(read.get(p, 0), starts[p])) for p, end in topic.end_offsets().items())
