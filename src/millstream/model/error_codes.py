@@ -97,6 +97,7 @@ VIEWS: dict[str, Code] = {
     "EMIT_ON_SLIDE": Code("DISCARDING has no meaning for SLIDE.", "Sliding windows share their rows.", "Use ACCUMULATING or RETRACTING."),
     "EMIT_WITHOUT_GROUPS": Code("EMIT has nothing to refine.", "A view without groups publishes each row once.", "Leave EMIT out, or aggregate."),
     "LATENESS_WITHOUT_WINDOW": Code("ALLOWED LATENESS has no meaning here.", "Rows of this view are never late.", "Leave it out."),
+    "VIEW_BLOCKED": Code("A view reads one that stands still.", "The view that it reads has failed, or is blocked itself.", "Rebuild or replace the view that failed; those that read it are then rebuilt by themselves."),
     "BEING_BUILT": Code("A view is already being rebuilt.", "One replacement at a time is built.", "Wait until SHOW VIEWS says live, or drop it."),
     "CIRCULAR_VIEW": Code("A view would read itself.", "The new definition reads one of its own readers.", "Read something else."),
     "ALREADY_EXISTS": Code("The name is taken.", "Something of that name exists.", "Drop it first, use IF NOT EXISTS or OR REPLACE."),

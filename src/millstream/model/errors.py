@@ -97,6 +97,35 @@ class MillstreamError(Exception):
         return "\n".join(parts)
 
 
+class UnavailableError(MillstreamError):
+    """Something that everything needs is missing or full: no single view is at fault."""
+
+
+_DEFECTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What a defect in our own code raises."""
+
+
+def own_fault(error: Exception) -> MillstreamError | None:
+    """An error as the fault of the one view that was being worked on; None if it may be anything else's."""
+    match error:
+        case UnavailableError():
+            return None
+        case MillstreamError():
+            return error
+        case _ if isinstance(error, _DEFECTS):
+            return MillstreamError("INTERNAL", f"{type(error).__name__}: {error}")
+    return None
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint that names the nearest known word, or lists what is known."""
     options = sorted(known)

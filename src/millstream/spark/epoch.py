@@ -169,7 +169,8 @@ class OpenEpoch:
     def dead_rows(self) -> pa.Table:
         """Rows that could not be decoded: the stream's columns, `__p`, `__o`, `__raw`, `__reason`."""
         stream = self.decoder.stream
-        rows = collect(self.spark.sql(rows_sql(stream, self._relation, "__dead IS NOT NULL", "__dead AS __reason")))
+        with reported():
+            rows = collect(self.spark.sql(rows_sql(stream, self._relation, "__dead IS NOT NULL", "__dead AS __reason")))
         reasons = [
             explain_line(line, stream.schema, reason.removeprefix("malformed "))
             if reason.startswith("malformed ")
@@ -182,10 +183,15 @@ class OpenEpoch:
     def late_rows(self, view: View, before: int) -> pa.Table:
         """Used rows of a view that are late when the watermark was at `before`."""
         relation = self._careful.get(view.name, self._relation)
-        return collect(self.spark.sql(late_rows_sql(view, self.decoder.stream, relation, before)))
+        with reported():
+            return collect(self.spark.sql(late_rows_sql(view, self.decoder.stream, relation, before)))
 
     def failed_rows(self, view: View) -> pa.Table:
         """Rows on which an expression of a view fails, each with the reason."""
+        with reported():
+            return self._failed_rows(view)
+
+    def _failed_rows(self, view: View) -> pa.Table:
         relation = self._careful[view.name]
         bad = self.spark.table(relation.strip("`")).where("__bad AND __dead IS NULL")
         which: Any = None

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 import pyarrow as pa
 
+from millstream.model.errors import MillstreamError
 from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import AppendView, QueryView, Stream, View, ViewPlan
 
@@ -97,6 +98,31 @@ class Swap:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a view stands still, and since when."""
+
+    state: Literal["failed", "blocked"]
+    """Blocked: it reads a view that stands still."""
+    code: str
+    message: str
+    detail: str | None
+    epoch: int
+    """The first epoch that the view lacks."""
+    offsets: Mapping[str, Mapping[int, int]]
+    """How far the view has read each of its streams."""
+    failed_at: int
+
+
+class ViewFailedError(MillstreamError):
+    """One view cannot be maintained; nothing of the epoch was committed."""
+
+    def __init__(self, view: str, error: MillstreamError) -> None:
+        super().__init__(error.code, error.message, detail=error.detail, hint=error.hint, position=error.position)
+        self.view = view
+        """The part of a view that was being maintained."""
+
+
+@dataclass(frozen=True, slots=True)
 class EpochPart:
     """All of one epoch."""
 
@@ -109,19 +135,24 @@ class EpochPart:
     """Rows kept for queries, of which some may be let go."""
     timings: Mapping[str, float] = field(default_factory=dict)
     swaps: Sequence[Swap] = ()
+    failed: Mapping[str, Failure] = field(default_factory=dict)
+    """Views that stand still from this epoch on, by name. They have no share in it."""
 
 
 class Store(Protocol):
     """The transaction: merge, fire, changelog, epoch record. One implementation per backend."""
 
     def commit(self, part: EpochPart) -> int:
-        """Make an epoch durable; returns its number."""
+        """Make an epoch durable; returns its number. Raises `ViewFailedError` if a view cannot be maintained."""
 
     def last_epoch(self) -> int: ...
 
     def progress(self, stream: str) -> Progress | None: ...
 
     def view_progress(self, view: str) -> Progress | None: ...
+
+    def failures(self) -> Mapping[str, Failure]:
+        """The views that stand still, by name."""
 
     def files(self, stream: str) -> list[str]: ...
 

@@ -21,6 +21,8 @@ from millstream.sql import read_window_call
 from millstream.sql.statements import CreateStream, CreateTable, CreateView
 
 LETTERS = ("__late", "__dead")
+SUCCESSOR = "~"
+"""What is added to the name of a view while it is built anew."""
 
 
 @dataclass(slots=True)

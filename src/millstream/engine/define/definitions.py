@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from millstream.engine.define.catalog import Catalog, Entry, StreamEntry, ViewEntry
+from millstream.engine.define.catalog import SUCCESSOR, Catalog, Entry, StreamEntry, ViewEntry, read_names
 from millstream.engine.define.functions import Functions
 from millstream.engine.define.tables import split_options, table_rules, table_watermark
 from millstream.log import Log
-from millstream.model.errors import MillstreamError, Position, did_you_mean
+from millstream.model.errors import MillstreamError, Position, did_you_mean, own_fault
 from millstream.model.schema import check_names
 from millstream.model.settings import ViewOptions
 from millstream.model.time import Clock
@@ -220,6 +220,24 @@ class Definitions:
             entry.plan = self.plan_statement(entry.statement)
         return entry.plan
 
+    def planned(self, entry: ViewEntry) -> ViewPlan | None:
+        """The plan of a view; None if it cannot be planned any more."""
+        try:
+            return self.plan(entry)
+        except Exception as error:
+            if own_fault(error) is None:
+                raise
+            return None
+
+    def reads(self, entry: ViewEntry) -> set[str]:
+        """The relations that a view reads."""
+        plan = self.planned(entry)
+        return plan.reads() if plan is not None else self._named(entry.statement)
+
+    def _named(self, create: CreateView) -> set[str]:
+        found = [self.catalog.find(name) for name in read_names(create.query)]
+        return {entry.name for entry in found if entry is not None}
+
     def plan_over(self, create: CreateView, relation: Relation) -> ViewPlan:
         """The plan of a view if one of the relations that it reads were another."""
 
@@ -280,8 +298,9 @@ class Definitions:
             entry.source.close()
         parts = [entry.name]
         if isinstance(entry, ViewEntry):
-            plans = [self.plan(entry), *([entry.successor.parts] if entry.successor is not None else ())]
-            parts = [part.name for plan in plans for part in plan.parts]
+            # Not by its plan: what cannot be planned any more can be dropped.
+            names = [entry.name, *([entry.name + SUCCESSOR] if entry.successor is not None else ())]
+            parts = [part for name in names for part in self.store.parts_of(name)]
         self.store.drop(*parts)
         self.catalog.remove(entry.name)
         self.tidy_forms()
@@ -300,7 +319,7 @@ class Definitions:
         readers = [
             v.name
             for v in self.catalog.views()
-            if name in self.plan(v).reads() or (v.successor is not None and name in v.successor.parts.reads())
+            if name in self.reads(v) or (v.successor is not None and name in self._named(v.successor.statement))
         ]
         if readers:
             raise MillstreamError(

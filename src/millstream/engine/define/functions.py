@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from sqlglot import exp
 
-from millstream.model.errors import MillstreamError, Position, did_you_mean
+from millstream.model.errors import MillstreamError, Position, UnavailableError, did_you_mean
 from millstream.model.schema import check_name, sql_type
 from millstream.model.user_functions import UserFunction
 from millstream.spark.functions import register_functions
@@ -169,7 +169,7 @@ class Functions:
         for name in called_names(query) & self._entries.keys():
             entry = self._entries[name]
             if entry.function is None:
-                raise MillstreamError(
+                raise UnavailableError(
                     "FUNCTION_MISSING",
                     f"function {entry.name!r} is not there",
                     detail=entry.reason,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from millstream.engine.define.catalog import Catalog, Successor, ViewEntry, read_names
+from millstream.engine.define.catalog import SUCCESSOR, Catalog, Successor, ViewEntry, read_names
 from millstream.engine.define.definitions import Definitions
 from millstream.model.errors import MillstreamError, Position
 from millstream.model.settings import ViewOptions
@@ -20,9 +20,6 @@ from millstream.sql import render
 from millstream.sql.statements import CreateView, Rebuild
 from millstream.store.duckdb.store import DuckDBStore
 from millstream.store.protocol import Swap
-
-SUCCESSOR = "~"
-"""What is added to the name of a view while it is built anew."""
 
 
 @dataclass(slots=True)
@@ -34,7 +31,11 @@ class Replacing:
     def rebuild(self, rebuild: Rebuild) -> None:
         """Begin to build a view anew from the history that its streams have."""
         entry = self.catalog.view(rebuild.name, rebuild.position)
-        if entry.successor is not None or self._is_behind(self.definitions.plan(entry)):
+        self._check_inputs(entry.statement, rebuild.position)
+        stands_still = entry.name in self.store.failures()
+        if entry.successor is not None and entry.name + SUCCESSOR in self.store.failures():
+            self.abandon(entry)
+        if entry.successor is not None or (not stands_still and self._is_behind(self.definitions.plan(entry))):
             being = "rebuilt" if entry.successor is not None else "built"
             raise MillstreamError(
                 "BEING_BUILT",
@@ -44,15 +45,32 @@ class Replacing:
             )
         self._begin(entry, entry.statement, share=False, backfill=True)
 
+    def recover(self, entry: ViewEntry) -> None:
+        """Begin to build a view that was blocked, or the one that was to take its place, again."""
+        statement = entry.successor.statement if entry.successor is not None else entry.statement
+        self.abandon(entry)
+        self._begin(entry, statement, share=False, backfill=True)
+
     def replace(self, create: CreateView) -> None:
         """Give a view another definition: in place where only its text or options differ, otherwise built anew."""
         entry = self.catalog.view(create.name, create.position)
         statement = replace(create, name=entry.name, or_replace=False, if_not_exists=False)
-        if entry.successor is not None and render(entry.successor.statement) == render(statement):
+        failures = self.store.failures()
+        building = entry.successor if entry.name + SUCCESSOR not in failures else None
+        if building is not None and render(building.statement) == render(statement):
             return
-        old, new = self.definitions.plan(entry), self.definitions.plan_statement(statement)
+        self._check_inputs(statement, create.position)
+        new = self.definitions.plan_statement(statement)
         self._check_circle(entry, new, create.position)
+        options = ViewOptions.read(dict(create.options), create.position)
+        old = self.definitions.planned(entry)
         self.abandon(entry)
+        if old is None:
+            self._start_over(entry, statement, new, backfill=options.backfill)
+            return
+        if entry.name in failures:
+            self._begin(entry, statement, share=False, backfill=options.backfill)
+            return
         if _without_options(old) == _without_options(new):
             if old.view.only_grows != new.view.only_grows:
                 self._check_readers(entry, statement, create.position)
@@ -60,21 +78,28 @@ class Replacing:
             entry.statement, entry.plan = statement, new
             self.definitions.tidy_forms()
             return
-        options = ViewOptions.read(dict(create.options), create.position)
         self._begin(entry, statement, share=True, backfill=options.backfill)
+
+    def _start_over(self, entry: ViewEntry, statement: CreateView, new: ViewPlan, *, backfill: bool) -> None:
+        """Create a view in the place of one that cannot be planned any more, whose contents go."""
+        self.store.drop(*self.store.parts_of(entry.name))
+        self.definitions.create_parts(new, statement, backfill=backfill)
+        entry.statement, entry.plan = statement, new
+        self.catalog.arrange()
 
     def abandon(self, entry: ViewEntry) -> None:
         """Drop what was built so far."""
         if entry.successor is not None:
-            parts = entry.successor.parts
-            self.store.drop(*(part.name for part in parts.parts), letters_of=parts.streams)
+            streams = [stream.name for stream in self.catalog.streams() if not stream.is_table]
+            self.store.drop(*self.store.parts_of(entry.name + SUCCESSOR), letters_of=streams)
             entry.successor = None
             self.definitions.tidy_forms()
 
     def restore(self, statement: CreateView) -> None:
         """Go on with a view that was being built when the database was closed."""
         entry = self.catalog.view(statement.name)
-        entry.successor = self._successor(entry, statement, share=self._is_another(entry, statement))
+        share = entry.name not in self.store.failures() and self._is_another(entry, statement)
+        entry.successor = self._successor(entry, statement, share=share)
         entry.successor.changes_columns = self._columns(entry) != self._columns(entry, built=True)
 
     def is_ready(self, entry: ViewEntry) -> bool:
@@ -131,12 +156,25 @@ class Replacing:
 
     # -- what does not go ----------------------------------------------------------------------
 
+    def _check_inputs(self, statement: CreateView, position: Position | None) -> None:
+        """A view cannot be built from one that stands still."""
+        for name in read_names(statement.query):
+            read = self.catalog.find(name)
+            if read is not None and read.name in self.store.failures():
+                raise MillstreamError(
+                    "VIEW_BLOCKED",
+                    f"{statement.name} reads {read.name}, which stands still",
+                    detail=self.store.failures()[read.name].message,
+                    hint=f"ALTER VIEW {read.name} REBUILD, or replace it; what reads it is then rebuilt by itself",
+                    position=position,
+                )
+
     def _check_circle(self, entry: ViewEntry, new: ViewPlan, position: Position | None) -> None:
         """A view may not come to read itself."""
         inputs = {i.relation for part in new.in_store for i in part.inputs}
         readers = {entry.name}
         for view in self.catalog.views():
-            if readers & self.definitions.plan(view).reads():
+            if readers & self.definitions.reads(view):
                 readers.add(view.name)
         if found := sorted(readers & (inputs | new.reads())):
             raise MillstreamError(
@@ -155,9 +193,10 @@ class Replacing:
         relation = Relation(entry.name, tuple(after), append_only=plan.view.only_grows)
         broken: list[str] = []
         for view in self.catalog.views():
-            old = self.definitions.plan(view)
-            if entry.name not in old.reads():
+            # One that stands still is rebuilt from what it finds then.
+            if entry.name not in self.definitions.reads(view) or view.name in self.store.failures():
                 continue
+            old = self.definitions.plan(view)
             used = {c for part in old.in_store for i in part.inputs if i.relation == entry.name for c in i.columns}
             same_types = all(after.get(column) == columns[column] for column in used)
             if not same_types or self.definitions.plan_over(view.statement, relation) != old:
@@ -175,7 +214,10 @@ class Replacing:
             )
 
     def check_settled(self, create: CreateView) -> None:
-        """A new view cannot be over one that is about to have other columns, or rows of another nature."""
+        """A new view cannot be over one that stands still, or is about to have other columns or rows of another
+        nature."""
+        if self.catalog.find(create.name) is None:
+            self._check_inputs(create, create.position)
         for name in read_names(create.query):
             entry = self.catalog.find(name)
             if not isinstance(entry, ViewEntry) or entry.successor is None or entry.name.lower() == create.name.lower():

@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from millstream.engine.define.catalog import StreamEntry, ViewEntry, read_names
-from millstream.engine.define.replacing import SUCCESSOR, Replacing
+from millstream.engine.define.catalog import SUCCESSOR, StreamEntry, ViewEntry, read_names
+from millstream.engine.define.replacing import Replacing
 from millstream.engine.run.epochs import Epoch, EpochLoop, clock_after, newest_before
-from millstream.engine.run.judging import judge
+from millstream.engine.run.isolation import view_of
 from millstream.engine.run.pace import Cost
 from millstream.engine.run.reads import Job, Read, Reader
+from millstream.model.errors import MillstreamError
 from millstream.plan.nodes import View, ViewPlan
 from millstream.plan.slices import RowsSlice
-from millstream.store.protocol import Progress, StreamPart, ViewPart
+from millstream.store.protocol import Failure, Progress, StreamPart, Swap, ViewPart
 
 # How long a slice of the past may keep live epochs waiting when it is committed, if these are quick themselves.
 _TURN_SECONDS = 0.075
@@ -56,9 +58,12 @@ class History:
         """Read one slice for one view, or put one in place that was built anew; False when there is nothing to do."""
         loop = self.loop
         with loop.lock:
-            if self._swap_one():
+            if self._recover_one() or self._swap_one():
                 return True
             behind = self._next()
+            if loop.isolation.has_news():
+                self._record()
+                return True
             if behind is None:
                 return False
             live = loop.progress(behind.entry)
@@ -81,21 +86,33 @@ class History:
         return True
 
     def is_done(self) -> bool:
-        """Whether no view reads history or waits to be put in place. Asks nothing of Spark."""
-        return not self.loop.store.views_behind() and not any(
-            view.successor is not None for view in self.loop.catalog.views()
-        )
+        """Whether no view reads history or waits to be put in place or rebuilt. Asks nothing of Spark."""
+        still = self.loop.isolation.stands_still
+        return not any(
+            (view.successor is not None and not still(view.name + SUCCESSOR)) or self._is_free(view)
+            for view in self.loop.catalog.views()
+        ) and all(still(view_of(part)) for part in self.loop.store.views_behind())
 
     # -- how far it is -------------------------------------------------------------------------
 
     def state(self, entry: ViewEntry) -> str:
         """What a view is doing, in words. Asks nothing of Spark."""
+        failure = self.loop.isolation.failure
+        words = []
+        if (failed := failure(entry.name)) is not None:
+            words.append(failure_words(failed))
         if entry.successor is not None:
+            built = entry.name + SUCCESSOR
             plan = entry.plan and entry.successor.made
-            return f"rebuilding{self._done(entry, entry.name + SUCCESSOR, plan)}"
-        if self._parts_behind(entry.name):
-            return f"reading history{self._done(entry, entry.name, entry.plan)}"
-        return "live"
+            rebuild = failure(built)
+            words.append(
+                f"rebuild {failure_words(rebuild)}"
+                if rebuild is not None
+                else f"rebuilding{self._done(entry, built, plan)}"
+            )
+        if not words and self._parts_behind(entry.name):
+            words.append(f"reading history{self._done(entry, entry.name, entry.plan)}")
+        return "; ".join(words) or "live"
 
     def _parts_behind(self, name: str) -> dict[str, Progress]:
         behind = self.loop.store.views_behind()
@@ -191,8 +208,7 @@ class History:
         epoch = self._epoch(behind, _at_least(moved, live) if done else moved)
         epoch.streams.append(StreamPart(entry.stream, live, rows=read.stats.rows, dead=read.stats.dead))
         for part in behind.parts:
-            judged = judge(read, part, *epoch.marks_of(part))
-            epoch.views.append(replace(judged, catching_up=None if done else moved))
+            epoch.judge(read, part, None if done else moved)
         loop.commit(epoch.part({"spark_ms": read.seconds * 1000}))
         self._turn = self._turn.learn(read.stats.rows, loop.timer() - began)
 
@@ -213,24 +229,62 @@ class History:
             epoch.move(entry, self.loop.progress(entry))
         return epoch
 
+    # -- views that stand still ----------------------------------------------------------------
+
+    def _record(self) -> None:
+        """Commit which views failed while nothing else was committed."""
+        self.loop.commit(self._standing().part({}))
+
+    def _is_free(self, entry: ViewEntry) -> bool:
+        """Whether a view, or its successor, was blocked and nothing blocks it any more."""
+        failure, blocking = self.loop.isolation.failure, self.loop.isolation.blocking
+        name = entry.name if entry.successor is None else entry.name + SUCCESSOR
+        found = failure(name)
+        return found is not None and found.state == "blocked" and blocking(name) is None
+
+    def _recover_one(self) -> bool:
+        """Begin to rebuild a view that was blocked; one that cannot be rebuilt has failed itself."""
+        for entry in self.loop.catalog.views():
+            if self._is_free(entry):
+                with self.loop.isolation.confined(entry.name):
+                    self.replacing.recover(entry)
+                return True
+        return False
+
     # -- swapping ------------------------------------------------------------------------------
 
     def _swap_one(self) -> bool:
         """Put a view in place that is where its streams are, in an epoch of its own."""
+        attempt = self.loop.isolation.attempt
         for entry in self.loop.catalog.views():
-            if self.replacing.is_ready(entry):
-                self.swap(entry)
+            built = entry.name + SUCCESSOR
+            if entry.successor is None or not attempt(built, partial(self.replacing.is_ready, entry)):
+                continue
+            swap = attempt(built, partial(self.replacing.swap, entry))
+            if swap is not None:
+                self._swap(entry, swap)
                 return True
         return False
 
     def swap(self, entry: ViewEntry) -> None:
+        """Put a view in place at once for a caller who waits; if that fails, nothing has changed."""
+        self._swap(entry, self.replacing.swap(entry))
+        failure = self.loop.isolation.failure(entry.name + SUCCESSOR)
+        if failure is not None:
+            self.replacing.abandon(entry)
+            raise MillstreamError(failure.code, failure.message, detail=failure.detail)
+
+    def _swap(self, entry: ViewEntry, swap: Swap) -> None:
         assert entry.successor is not None
-        swap = self.replacing.swap(entry)
         part = self._standing().part({})
         ended = {*swap.old.parts, *entry.successor.parts.parts}
         queries = [query for query in part.queries if query.view not in ended]
         whole = replace(part, queries=queries, kept=(), swaps=(swap,))
         self.loop.commit(whole, lambda: self.replacing.swapped(entry, swap))
+
+
+def failure_words(failure: Failure) -> str:
+    return f"{failure.state} since epoch {failure.epoch}: {failure.message}"
 
 
 def _at_least(progress: Progress, other: Progress) -> Progress:

@@ -11,8 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from millstream.engine.define.catalog import Catalog, StreamEntry, ViewEntry
+from millstream.engine.define.catalog import SUCCESSOR, Catalog, StreamEntry, ViewEntry
+from millstream.engine.run.isolation import Isolation, view_of
 from millstream.engine.run.judging import judge
 from millstream.engine.run.pace import Pace
 from millstream.engine.run.reads import Following, Job, Read, Reader
@@ -26,7 +28,15 @@ from millstream.plan.watermarks import advance, next_idle_at
 from millstream.sources import Cut, Offsets
 from millstream.spark.epoch import StreamStats
 from millstream.store.duckdb.store import DuckDBStore
-from millstream.store.protocol import BEGINNING, EpochPart, Progress, QueryPart, StreamPart, ViewPart
+from millstream.store.protocol import (
+    BEGINNING,
+    EpochPart,
+    Progress,
+    QueryPart,
+    StreamPart,
+    ViewFailedError,
+    ViewPart,
+)
 
 Marks = Callable[[ViewPlan, tuple[str, ...]], tuple[int, int]]
 """The watermark that some streams have together for a view, before and after an epoch."""
@@ -48,6 +58,7 @@ class EpochLoop:
     timer: Callable[[], float] = time.perf_counter
     """Seconds: what measures how long things take."""
     pace: Pace = field(init=False)
+    isolation: Isolation = field(init=False)
     next_due_at: int | None = None
     seconds: float = 0.0
     """How long the last epoch over live rows took."""
@@ -55,6 +66,7 @@ class EpochLoop:
 
     def __post_init__(self) -> None:
         self.pace = Pace(self.settings.max_epoch_rows)
+        self.isolation = Isolation(self.catalog, self.store)
         self.aim_at(self.settings.target_latency)
 
     def aim_at(self, target_latency: str | None) -> None:
@@ -131,10 +143,12 @@ class EpochLoop:
         )
 
     def plans(self) -> list[ViewPlan]:
-        """All views, then those that are being built to take the place of others."""
-        views = self.catalog.views()
-        successors = [view.successor.parts for view in views if view.successor is not None]
-        return [self.plan(view) for view in views] + successors
+        """All views that do not stand still, then those that are being built to take the place of others."""
+        views, attempt = self.catalog.views(), self.isolation.attempt
+        plans = [attempt(view.name, partial(self.plan, view)) for view in views]
+        built = [(view.name + SUCCESSOR, view.successor) for view in views if view.successor is not None]
+        plans += [attempt(name, partial(getattr, successor, "parts")) for name, successor in built]
+        return [plan for plan in plans if plan is not None]
 
     def plans_of(self, entry: StreamEntry) -> tuple[View, ...]:
         """The parts that live on a stream: those that still read its past are elsewhere."""
@@ -171,7 +185,7 @@ class EpochLoop:
                 epoch.take(read)
             timer_due = self.next_due_at is not None and self.next_due_at <= now
             epoch.take_idle({job.entry.name for job in jobs}, timer_due)
-            if not epoch.streams and not epoch.views:
+            if not epoch.streams and not epoch.views and not self.isolation.has_news():
                 return None
             spark_seconds = sum(read.seconds for read in reads)
             timings = {"spark_ms": spark_seconds * 1000}
@@ -203,9 +217,18 @@ class EpochLoop:
         return replace(moved, offsets=dict(read.job.cut.offsets), clock=clock_after(read, moved.clock))
 
     def commit(self, part: EpochPart, noted: Callable[[], None] | None = None) -> int:
-        """Commit an epoch; `noted` is what must be known before anybody looks at it."""
-        epoch = self.store.commit(part)
-        if noted is not None:
+        """Commit an epoch without views that fail; `noted` is what must be known of its swap before anybody looks."""
+        while True:
+            part = self.isolation.without(part)
+            try:
+                epoch = self.store.commit(part)
+                break
+            except ViewFailedError as error:
+                if view_of(error.view) in part.failed:
+                    raise
+                self.isolation.fail(view_of(error.view), error)
+        self.isolation.committed(part)
+        if noted is not None and part.swaps:
             noted()
         self._read_timers()
         with self.committed:
@@ -319,7 +342,15 @@ class Epoch:
                 table_rows=read.table_rows,
             )
         )
-        self.views.extend(judge(read, part, *self.marks_of(part)) for part in read.job.plans)
+        for part in read.job.plans:
+            self.judge(read, part)
+
+    def judge(self, read: Read, part: View, catching_up: Progress | None = None) -> None:
+        """What a read adds to a view, unless that fails."""
+        with self.loop.isolation.confined(view_of(part.name)):
+            if part.name in read.failures:
+                raise read.failures[part.name]
+            self.views.append(replace(judge(read, part, *self.marks_of(part)), catching_up=catching_up))
 
     def take_idle(self, busy: set[str], timer_due: bool) -> None:
         """Streams without new rows: their watermarks may move all the same, and timers may be due."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -24,6 +24,7 @@ from millstream.kernel.agreement import NotNativeError
 from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import NativeView
 from millstream.kernel.program import partners
+from millstream.model.errors import MillstreamError, own_fault
 from millstream.model.settings import Kernel
 from millstream.plan.nodes import AggregateView, Stream, View
 from millstream.plan.slices import BatchSlice, Slice
@@ -66,6 +67,8 @@ class Read:
     deltas: dict[str, ViewDelta]
     table_rows: pa.Table | None
     seconds: float
+    failures: Mapping[str, MillstreamError] = field(default_factory=dict)
+    """The views that Spark cannot compute a delta of, and why."""
 
 
 Following = Callable[[Mapping[str, Progress]], tuple[Job, ...]]
@@ -172,7 +175,14 @@ class Reader:
         native = [opening.native for opening in openings if opening.native is not None]
         try:
             if native:
-                evaluate_together(native[0].spark, self.forms, native)
+                try:
+                    evaluate_together(native[0].spark, self.forms, native)
+                except Exception as error:
+                    if own_fault(error) is None:
+                        raise
+                    # Which view is at fault is found by Spark SQL, one at a time.
+                    for opening in openings:
+                        opening.leave_kernel()
             together = (time.perf_counter() - started) / max(1, len(jobs))
             for opening in openings:
                 reads.append(opening.read(together))  # noqa: PERF401, a failure must find what is open already
@@ -209,6 +219,29 @@ def tasks_beside(work: float, commit: float, most: int) -> int:
     return max(1, min(most, ceil(work / commit))) if commit else most
 
 
+@contextmanager
+def _left_to_spark() -> Iterator[None]:
+    """Whatever fails inside because of a view is tried again by Spark SQL, which finds out which it is."""
+    try:
+        yield
+    except Exception as error:
+        if own_fault(error) is None:
+            raise
+
+
+@contextmanager
+def _closed_on_failure(opened: OpenEpoch) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        opened.close()
+        raise
+
+
+_Apart = tuple[OpenEpoch, StreamStats, dict[str, ViewDelta], dict[str, MillstreamError]]
+"""What was read, and the views that failed."""
+
+
 class _Opening:
     """A job on its way to becoming a read: by the kernel if that takes it, else by Spark SQL."""
 
@@ -224,7 +257,7 @@ class _Opening:
         if reader.kernel == "spark" or entry.stream.is_ordered or not trials.is_due(entry.name):
             return
         on_clock = any(isinstance(view, AggregateView) and view.on_clock for view in job.plans)
-        with suppress(RefusedError):
+        with suppress(RefusedError), _left_to_spark():
             self.native = NativeEpoch(
                 self._spark,
                 slice_,
@@ -243,26 +276,61 @@ class _Opening:
         decoder = Decoder(entry.stream, self._max_ahead, self._generation)
         return OpenEpoch(self._spark, decoder, slice_, views, entry.source.partitions, self._job.newest)
 
+    def leave_kernel(self) -> None:
+        """Read by Spark SQL after all."""
+        if self.native is not None:
+            self.native.close()
+            self.native = None
+
     def read(self, together: float) -> Read:
         """The read, when the tasks of the kernel are done; `together` is this job's share of their time."""
         started = time.perf_counter() - together
         job, entry = self._job, self._job.entry
         if self.native is not None:
-            try:
-                stats, deltas = self.native.finish()
-                self._trials.record(entry.name, refused=False)
-                return Read(job, self.native, stats, deltas, None, time.perf_counter() - started)
-            except RefusedError:
-                self._trials.record(entry.name, refused=True)
-        opened = self._on_spark(job.plans)
-        try:
-            table_rows: pa.Table | None = None
-            if entry.is_table:
+            with _left_to_spark():
+                try:
+                    stats, deltas = self.native.finish()
+                    self._trials.record(entry.name, refused=False)
+                    return Read(job, self.native, stats, deltas, None, time.perf_counter() - started)
+                except RefusedError:
+                    self._trials.record(entry.name, refused=True)
+            self.leave_kernel()
+        if entry.is_table:
+            opened = self._on_spark(job.plans)
+            with _closed_on_failure(opened):
                 stats, table_rows = opened.run_table()
-                deltas = {}
-            else:
-                stats, deltas = opened.run()
-        except BaseException:
-            opened.close()
-            raise
-        return Read(job, opened, stats, deltas, table_rows, time.perf_counter() - started)
+            return Read(job, opened, stats, {}, table_rows, time.perf_counter() - started)
+        opened, stats, deltas, failures = self._run_apart(job.plans)
+        return Read(job, opened, stats, deltas, None, time.perf_counter() - started, failures)
+
+    def _run_apart(self, views: Sequence[View]) -> _Apart:
+        """The deltas of views by one job; if it fails, without those that fail by themselves."""
+        fault = None
+        try:
+            return *self._run(views), {}
+        except Exception as error:
+            fault = own_fault(error)
+            if fault is None or not views:
+                raise
+        # If this fails too, no view is at fault but the rows, or Spark.
+        self._run(())[0].close()
+        failures = {views[0].name: fault} if len(views) == 1 else self._failing(views)
+        return *self._run([view for view in views if view.name not in failures]), failures
+
+    def _failing(self, views: Sequence[View]) -> dict[str, MillstreamError]:
+        """The views that fail by themselves, and why."""
+        failures: dict[str, MillstreamError] = {}
+        for view in views:
+            try:
+                self._run((view,))[0].close()
+            except Exception as error:
+                fault = own_fault(error)
+                if fault is None:
+                    raise
+                failures[view.name] = fault
+        return failures
+
+    def _run(self, views: Sequence[View]) -> tuple[OpenEpoch, StreamStats, dict[str, ViewDelta]]:
+        opened = self._on_spark(views)
+        with _closed_on_failure(opened):
+            return opened, *opened.run()

@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.engine.define.catalog import StreamEntry, ViewEntry
-from millstream.engine.define.replacing import SUCCESSOR
+from millstream.engine.define.catalog import SUCCESSOR, StreamEntry, ViewEntry
 from millstream.engine.define.tables import column_notes
 from millstream.engine.run.parts import Parts
 from millstream.engine.surface.notes import completeness_words, event_time_words, slack_words
@@ -51,13 +50,13 @@ class Looking:
                 rows = [
                     {
                         "name": v.name,
-                        "stream": ", ".join(sorted(plan.reads())),
-                        "emit": _emit_words(plan.view),
+                        "stream": ", ".join(sorted(self._parts.definitions.reads(v))),
+                        "emit": _emit_words(plan.view) if plan is not None else None,
                         "state": self._parts.history.state(v),
                         "statement": render(v.statement),
                     }
                     for v in catalog.views()
-                    for plan in [self._parts.definitions.plan(v)]
+                    for plan in [self._parts.definitions.planned(v)]
                 ]
                 return _result(rows, {"name": str, "stream": str, "emit": str, "state": str, "statement": str})
             case "sinks":

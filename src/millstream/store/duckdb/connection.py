@@ -16,9 +16,16 @@ from datasketches import hll_sketch, hll_union, tgt_hll_type
 
 from millstream.duck.connection import give_meaning, lock_down
 from millstream.duck.forms import FAILED, REFUSED
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, UnavailableError
 
 _SKETCH_BITS = 12
+_OF_THE_STORE = (
+    duckdb.OperationalError,
+    duckdb.FatalException,
+    duckdb.InterruptException,
+    duckdb.PermissionException,
+)
+"""Errors of disk, memory or the database as a whole, which no statement is to blame for."""
 _FULL = ("No space left", "disk quota", "out of disk", "could not allocate disk")
 
 
@@ -65,7 +72,7 @@ def store_error(error: duckdb.Error) -> MillstreamError:
         return MillstreamError("ARGUMENT_NOT_ALLOWED", reason)
     missing = re.search(r"Function with name udf_(\w+) does not exist", text)
     if missing is not None:
-        return MillstreamError(
+        return UnavailableError(
             "FUNCTION_MISSING",
             f"function {missing.group(1)!r} is not there",
             hint="pass it with create_function, as before the restart",
@@ -77,13 +84,14 @@ def store_error(error: duckdb.Error) -> MillstreamError:
         # Not of a keyword: ORDER.
         return MillstreamError("INVALID_QUERY", text[:1].lower() + text[1:] if text[1:2].islower() else text)
     if _is_full(error):
-        return MillstreamError(
+        return UnavailableError(
             "DISK_FULL",
             "the store could not write: the disk is full",
             detail=text,
             hint="free some space and start again; every committed epoch is safe",
         )
-    return MillstreamError("STORE_FAILED", text)
+    kind = UnavailableError if isinstance(error, _OF_THE_STORE) else MillstreamError
+    return kind("STORE_FAILED", text)
 
 
 def _create_functions(connection: duckdb.DuckDBPyConnection) -> None:

@@ -28,6 +28,7 @@ from millstream.plan.aggregates import Accumulator
 from millstream.plan.nodes import AggregateView, Key, Output, Part, QueryView, View
 from millstream.store.duckdb.changelog import HEADER
 from millstream.store.duckdb.connection import column_types, count_rows, tables_of
+from millstream.store.duckdb.failures import Blame
 from millstream.store.duckdb.maintainers import maintainer, merge_delta
 from millstream.store.duckdb.moment import Moment
 from millstream.store.duckdb.naming import internal, literal
@@ -94,8 +95,7 @@ class Shelves:
 
     def beside(self, view: str) -> list[str]:
         """The views on the same shelf."""
-        shelf = self._places[view].shelf if view in self._places else None
-        return [name for name, place in self._places.items() if place.shelf == shelf and name != view]
+        return [name for name in self._members(self._places[view].shelf) if name != view] if view in self else []
 
     def kept_as(self, views: Iterable[AnyView]) -> list[AnyView]:
         """What has the tables of some views: themselves or their shelves."""
@@ -107,7 +107,7 @@ class Shelves:
 
     # -- merging -------------------------------------------------------------------------------
 
-    def merge(self, parts: Sequence[ViewPart], epoch: int, now: int) -> None:
+    def merge(self, parts: Sequence[ViewPart], epoch: int, now: int, blame: Blame) -> None:
         """Do for views that are on shelves what an epoch asks; none of them is `misplaced`."""
         together: dict[str, list[ViewPart]] = {}
         for part in parts:
@@ -116,7 +116,11 @@ class Shelves:
             at = Moment(epoch, now, members[0].before, members[0].after)
             keeper = maintainer(self._shelf(members[0].view))
             repeats = any(part.repeats for part in members)
+            blame.on(*self._members(name))
             merge_delta(keeper, self._writing.of(name, at), self._together(members), repeats=repeats)
+
+    def _members(self, shelf: str) -> list[str]:
+        return [view for view, place in self._places.items() if place.shelf == shelf]
 
     def _together(self, parts: Sequence[ViewPart]) -> pa.Table | None:
         """The deltas of views on a shelf with its key, if there are any."""

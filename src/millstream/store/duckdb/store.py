@@ -8,6 +8,7 @@ committed epoch whole, whatever the writer is doing.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -36,6 +37,14 @@ from millstream.store.duckdb.completeness import (
 )
 from millstream.store.duckdb.connection import open_database, store_error, tables_of
 from millstream.store.duckdb.deltas import is_changed
+from millstream.store.duckdb.failures import (
+    FAILURES,
+    Blame,
+    SharedFailedError,
+    forget_failures,
+    load_failures,
+    save_failures,
+)
 from millstream.store.duckdb.letters import (
     create_letters,
     drop_letters,
@@ -51,7 +60,7 @@ from millstream.store.duckdb.shelves import SHELVED, Shelves, may_share
 from millstream.store.duckdb.swap import Swapping
 from millstream.store.duckdb.table import Table
 from millstream.store.duckdb.writing import Writing
-from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
+from millstream.store.protocol import BEGINNING, EpochPart, Failure, Progress, StreamPart, Swap, ViewPart
 
 FORMAT_VERSION = 4
 _READABLE = (2, 3, 4)
@@ -70,7 +79,7 @@ CREATE TABLE IF NOT EXISTS ms.epochs (
     rows_used BIGINT, rows_filtered BIGINT, rows_late BIGINT, rows_failed BIGINT,
     offsets VARCHAR, watermarks VARCHAR, streams VARCHAR, views VARCHAR, timings VARCHAR);
 """
-_TABLES += COMPLETENESS + SHELVED
+_TABLES += COMPLETENESS + SHELVED + FAILURES
 
 
 class DuckDBStore:
@@ -99,6 +108,9 @@ class DuckDBStore:
         self._cleaner = Cleaner(self.cursor, path)
         # What ms.progress says, so that planning an epoch asks no query.
         self._progress = self._load_progress()
+        self._failures = load_failures(self.cursor())
+        self._unshelved: set[str] = set()
+        """Views that were taken from their shelf to find which of them fails, and go back."""
 
     @contextmanager
     def _transaction(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -224,6 +236,17 @@ class DuckDBStore:
             txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [statement, name])
             _skip(txn, name, files)
 
+    def parts_of(self, view: str) -> list[str]:
+        """The names of a view and its hidden parts."""
+        with self._reading() as cursor:
+            found = cursor.execute(
+                "SELECT DISTINCT regexp_extract(table_name, '^(.*)\\.', 1) FROM information_schema.tables "
+                "WHERE table_schema = 'ms' AND starts_with(table_name, ?)",
+                [view],
+            ).fetchall()
+        hidden = re.compile(rf"{re.escape(view)}\$\d+")
+        return [view, *sorted(name for (name,) in found if hidden.fullmatch(name))]
+
     def drop(self, *names: str, letters_of: Sequence[str] = ()) -> None:
         """Drop a stream or a table, or a view with its hidden parts; also its letters of some streams."""
         with self._undisturbed() as txn:
@@ -232,6 +255,7 @@ class DuckDBStore:
             drop_letters_for(txn, letters_of, names)
         self._writing.forget(*names)
         for name in names:
+            self._failures.pop(name, None)
             for kind in ("stream", "view"):
                 self._note_progress(name, kind, None)
 
@@ -250,6 +274,7 @@ class DuckDBStore:
         self._shelves.drop(name)
         txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
         txn.execute("DELETE FROM ms.progress WHERE name = ?", [name])
+        forget_failures(txn, [name])
         txn.execute("DELETE FROM ms.files WHERE stream = ?", [name])
         forget_completeness(txn, name)
         txn.execute("DELETE FROM ms.cleaned WHERE view = ?", [name])
@@ -267,8 +292,12 @@ class DuckDBStore:
         return self._progress.get((view, "view"))
 
     def views_behind(self) -> dict[str, Progress]:
-        """The parts of views that read history, and how far they have come."""
+        """The parts of views that read history, and how far they have come; those of failed views are among them."""
         return {name: progress for (name, kind), progress in list(self._progress.items()) if kind == "view"}
+
+    def failures(self) -> Mapping[str, Failure]:
+        """The views that stand still, by name."""
+        return self._failures
 
     def _load_progress(self) -> dict[tuple[str, str], Progress]:
         loaded: dict[tuple[str, str], Progress] = {}
@@ -308,13 +337,26 @@ class DuckDBStore:
             swapped = [name for swap in part.swaps for name in (*swap.built, *(old.name for old in swap.old.parts))]
             outdated = [v.view for v in part.views if v.view.name in self._shelves and not self._shelves.suits(v.view)]
             names = [view.name for view in outdated]
-            self._take_from_shelves([*names, *self._shelves.misplaced(part.views, feeding), *swapped])
-            epoch = self._commit(part, feeding)
+            misplaced = self._shelves.misplaced(part.views, feeding)
+            # The rows of a shelf fire together: a view that stands still would go on firing there.
+            self._take_from_shelves([*names, *misplaced, *swapped, *part.failed])
+            epoch = self._commit_apart(part, feeding)
             joined = [v.view for v in part.views if v.catching_up is None and self.view_progress(v.view.name)]
             self._note(part)
-            new = [*outdated, *joined, *(view for swap in part.swaps for view in swap.new.parts)]
+            alone = [v.view for v in part.views if v.view.name in self._unshelved]
+            self._unshelved.difference_update(view.name for view in alone)
+            new = [*outdated, *joined, *alone, *(view for swap in part.swaps for view in swap.new.parts)]
             self._put_on_shelves([view for view in new if view.name not in feeding])
         return epoch
+
+    def _commit_apart(self, part: EpochPart, feeding: set[str]) -> int:
+        """Commit; views whose shelf cannot be merged are taken from it, so that each succeeds or fails alone."""
+        while True:
+            try:
+                return self._commit(part, feeding)
+            except SharedFailedError as shared:
+                self._take_from_shelves(shared.views)
+                self._unshelved.update(shared.views)
 
     def _take_from_shelves(self, names: Sequence[str]) -> None:
         """Give views tables of their own, if they have none."""
@@ -332,7 +374,7 @@ class DuckDBStore:
                     self._shelves.put(part)
 
     def _commit(self, part: EpochPart, feeding: set[str]) -> int:
-        with self._transaction() as txn:
+        with self._transaction() as txn, Blame() as blame:
             epoch = self._epoch + 1
             changed: set[str] = set()
             stale: dict[str, int] = {}
@@ -341,38 +383,54 @@ class DuckDBStore:
                 name = stream.stream.name
                 stale[name] = self._commit_stream(txn, stream, moment)
                 changed |= {n for n in (name, name + VERSIONS) if n in feeding and is_changed(txn, n)}
-            self._shelves.merge([view for view in part.views if view.view.name in self._shelves], epoch, part.now)
+            shelved = [view for view in part.views if view.view.name in self._shelves]
+            self._shelves.merge(shelved, epoch, part.now, blame)
             for view in part.views:
+                blame.on(view.view.name)
                 if self._commit_view(txn, view, epoch, part, view.view.name in feeding):
                     changed.add(view.view.name)
+            blame.on()
             count_arrivals(txn, part.views, Moment(epoch, part.now), self._writing)
             for swap in part.swaps:
-                if Swapping(txn, swap, Moment(epoch, part.now)).run():
+                blame.on(swap.built[-1])
+                if self._swap(txn, swap, Moment(epoch, part.now)):
                     changed.add(swap.new.view.name)
-                for name in swap.gone:
-                    self._save_progress(txn, name, "view", None)
-                txn.execute("DELETE FROM ms.catalog WHERE name = ?", [swap.built[-1]])
-                txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [swap.statement, swap.new.view.name])
             for query in part.queries:
                 assert isinstance(query.view, QueryView)
+                blame.on(query.view.name)
                 statements = self._writing.of(query.view.name, Moment(epoch, part.now, query.before, query.after))
                 if QueryMaintainer(query.view).maintain(statements, changed):
                     changed.add(query.view.name)
             for rows in part.kept:
                 assert isinstance(rows.view, AppendView)
+                blame.on(rows.view.name)
                 Append(rows.view).let_go(txn, Moment(epoch, part.now, rows.before, rows.after))
+            blame.on()
+            save_failures(txn, part.failed)
             self._record(txn, part, epoch, stale)
         return epoch
+
+    def _swap(self, txn: duckdb.DuckDBPyConnection, swap: Swap, at: Moment) -> bool:
+        """Put a rebuilt view in place. Returns True if readers see a difference."""
+        differs = Swapping(txn, swap, at).run()
+        for name in swap.gone:
+            self._save_progress(txn, name, "view", None)
+        txn.execute("DELETE FROM ms.catalog WHERE name = ?", [swap.built[-1]])
+        txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [swap.statement, swap.new.view.name])
+        forget_failures(txn, [swap.new.view.name])
+        return differs
 
     def _note(self, part: EpochPart) -> None:
         """Remember what has been committed."""
         self._epoch += 1
+        self._failures.update(part.failed)
         for stream in part.streams:
             self._note_progress(stream.stream.name, "stream", stream.progress)
         for view in part.views:
             self._note_progress(view.view.name, "view", view.catching_up)
         for swap in part.swaps:
             self._writing.forget(*swap.gone, *swap.built, *(view.name for view in swap.new.parts))
+            self._failures.pop(swap.new.view.name, None)
             for name in swap.gone:
                 self._note_progress(name, "view", None)
 

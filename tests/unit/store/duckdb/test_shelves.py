@@ -23,7 +23,7 @@ from millstream.store.duckdb import shelves
 from millstream.store.duckdb import store as duckdb_store
 from millstream.store.duckdb.store import DuckDBStore
 from millstream.store.duckdb.writing import Statements
-from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
+from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewFailedError, ViewPart
 from tests.unit.store.duckdb.test_store import DELTA, SECOND, STREAM, delta
 
 WINDOWED = (
@@ -273,8 +273,9 @@ def test_an_epoch_that_fails_leaves_every_view_in_its_place(views: Views) -> Non
     broken = delta_of(views.views["k1"], delta((1, 0, 1, 11))).drop_columns(["__a1"])
     bad = ViewPart(views.views["k1"], broken, BEGINNING, BEGINNING)
     good = ViewPart(views.views["k0"], delta_of(views.views["k0"], delta((2, 0, 1, 1))), BEGINNING, BEGINNING)
-    with pytest.raises(KeyError):
+    with pytest.raises(ViewFailedError) as failed:
         views.store.commit(EpochPart(0, [], [good, bad]))
+    assert failed.value.view == "k1"
     assert views.seen() == before
     views.epoch({"k1": delta((1, 0, 2, 10))})
     assert views.store.query("SELECT n_k1 FROM k1").to_pylist() == [{"n_k1": 2}]
