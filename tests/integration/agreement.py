@@ -96,7 +96,7 @@ def query_rows(db: Database, rows: pa.Table, text: str) -> tuple[list[tuple[Any,
     statement = parse_statement(text)
     assert isinstance(statement, Select)
     check_query(statement.query, text=text)
-    spark, store = db.definitions.spark(), db.store.cursor()
+    spark, store = db.compute.session(), db.store.cursor()
     spark.createDataFrame(zoned(rows)).coalesce(1).createOrReplaceTempView("t")
     store.register("t", rows)
     answers = (collect(spark.sql(statement.query.sql("spark"))), store.sql(store_sql(statement.query)).to_arrow_table())

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import millstream as ms
-from millstream.engine.run import reads
 from millstream.kernel import csv as csv_kernel
 from millstream.kernel import lines as kernel_lines
 from millstream.kernel.csv import CsvRefusedError
@@ -27,6 +26,7 @@ from millstream.kernel.shares import share_out
 from millstream.model.schema import Column, Schema
 from millstream.plan.nodes import Stream
 from millstream.plan.slices import FileSlice
+from millstream.spark import lanes
 from millstream.spark.arrow import collect
 from millstream.spark.epoch import OpenEpoch
 from millstream.spark.native import NativeEpoch
@@ -322,8 +322,8 @@ class Watched:
                 readers.append("spark")
                 return super().run()
 
-        monkeypatch.setattr(reads, "NativeEpoch", ByKernel)
-        monkeypatch.setattr(reads, "OpenEpoch", BySpark)
+        monkeypatch.setattr(lanes, "NativeEpoch", ByKernel)
+        monkeypatch.setattr(lanes, "OpenEpoch", BySpark)
         db.sql(
             f"{STREAM} WITH (source = 'files', path = '{directory}', format = 'csv', files_per_epoch = '1'); {VIEWS}"
         )
@@ -361,7 +361,7 @@ def test_a_refused_epoch_is_read_by_spark(connect: Connect, tmp_path: Path, monk
     found = watched.content()
     watched.db.close()
 
-    monkeypatch.setattr(reads.Trials, "is_due", lambda *_: False)
+    monkeypatch.setattr(lanes.Trials, "is_due", lambda *_: False)
     plain = Watched(connect("spark"), tmp_path / "in", monkeypatch)
     plain.db.drain()
     assert plain.readers == ["spark"] * 4

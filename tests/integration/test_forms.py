@@ -25,7 +25,7 @@ def db(connect: Connect) -> ms.Database:
 
 def forms(db: ms.Database) -> Counter[str]:
     """How many forms there are of each part."""
-    return Counter(view.name for _, view in db.definitions.forms._forms)
+    return Counter(view.name for _, view in db.compute.forms._forms)
 
 
 def work(db: ms.Database) -> None:

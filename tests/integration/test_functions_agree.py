@@ -38,7 +38,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ms.Database]:
 def found(database: ms.Database) -> dict[Call, list[Difference]]:
     """All calls in few jobs: one by one they would take many minutes."""
     calls = [call for name in TEMPLATES for call in calls_of(name)]
-    return compare(database.definitions.spark(), database.store.cursor(), calls)
+    return compare(database.compute.session(), database.store.cursor(), calls)
 
 
 def test_every_function_has_its_forms() -> None:
@@ -100,7 +100,7 @@ def test_the_comparison_finds_differences(database: ms.Database, monkeypatch: py
         Call("cast(a0 AS INT)", ("DOUBLE",)),
     ]
     monkeypatch.setattr("tests.integration.agreement.store_sql", lambda node: node.sql("duckdb"))
-    found = compare(database.definitions.spark(), database.store.cursor(), calls)
+    found = compare(database.compute.session(), database.store.cursor(), calls)
     assert all(found[call] for call in calls)
 
 

@@ -161,7 +161,7 @@ def _answers(directory: Path, kernel: str, views: dict[str, str]) -> dict[str, A
         for rows in batches(7):
             db.insert("s", pa.Table.from_pylist(rows, schema=db.catalog.stream("s").stream.schema.to_arrow()))
             db.drain()
-        forms = db.loop.reader.forms
+        forms = db.compute.forms
         return {
             **{name: _seen(db.query(f"SELECT * FROM {name}").to_arrow()) for name in views},
             **{f"{name}.changes": _seen(db.changes(name).to_arrow()) for name in views},

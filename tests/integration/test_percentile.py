@@ -47,7 +47,7 @@ def insert(db: ms.Database, instants: np.ndarray[Any, Any]) -> None:
 def test_spark_finds_the_buckets_of_python(connect: Connect) -> None:
     db = connect()
     values = sorted({max(0, 2**n + d) for n in range(59) for d in (-2, -1, 0, 1, 3)} | set(range(600)))
-    spark = db.definitions.spark()
+    spark = db.compute.session()
     spark.createDataFrame(pa.table({"n": pa.array(values, pa.int64())})).createOrReplaceTempView("lateness_values")
     found = spark.sql(f"SELECT __bucket FROM {buckets_sql('lateness_values', 'n')}").toArrow().column(0).to_pylist()
     assert found == [bucket(value) for value in values]

@@ -182,7 +182,7 @@ def test_views_are_what_spark_answers(database: ms.Database) -> None:
     queries = {**{name: (query, query) for name, query in VIEWS.items()}, **OTHERWISE}
     for name, (query, _) in queries.items():
         db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-    session = db.definitions.spark()
+    session = db.compute.session()
     answered = {"not_in_nulls"}
     for epoch in range(3):
         rows.insert(db)

@@ -126,9 +126,9 @@ def planted(fault: Fault) -> Iterator[None]:
         fault.strike("spark", any(is_it(view.name) for view in self.views))
         return finish(self)
 
-    def judging(read: Any, view: Any, *marks: Any) -> Any:
+    def judging(view: Any, *verdict_of: Any) -> Any:
         fault.strike("judge", is_it(view.name))
-        return judge(read, view, *marks)
+        return judge(view, *verdict_of)
 
     def planning(self: Any, create: Any) -> Any:
         fault.strike("plan", is_it(create.name))

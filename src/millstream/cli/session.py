@@ -34,10 +34,10 @@ def opened(data: Path, *, must_exist: bool = False, eager: bool = True) -> Itera
 def wait_for_spark(db: Database) -> None:
     """Spark starts in the background: show that something goes on until it is there."""
     if not ERR.is_terminal:
-        db.definitions.spark()
+        db.warm_up()
         return
     with ERR.status("starting Spark…", spinner="dots"):
-        db.definitions.spark()
+        db.warm_up()
 
 
 def read_text(path: Path) -> str:

@@ -67,6 +67,8 @@ class BatchSlice:
 
     frame: Any = field(compare=False)
     batch_id: int = 0
+    landed_at: int = 0
+    """The instant that bounds the event time of its rows."""
 
 
 Slice = RowsSlice | FrameSlice | FileSlice | GeneratedSlice | BatchSlice

@@ -16,7 +16,7 @@ from millstream.log import Topic, TopicSettings
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.schema import Schema
 from millstream.model.settings import Duration, Size
-from millstream.model.time import Clock, SystemClock
+from millstream.model.time import Clock
 from millstream.plan.nodes import Stream
 from millstream.plan.slices import FrameSlice, RowsSlice, align
 from millstream.sources.options import DAY, ReplayedOptions, TopicSpec
@@ -108,7 +108,7 @@ class LogSource(Source):
             ends = {p: starts[p] + max(1, int(n * share)) for p, n in available.items()}
         stops = {p: ends.get(p, starts[p]) if p in available else starts[p] for p in starts}
         count = sum(stops[p] - starts[p] for p in available)
-        floor = self._landed_floor()
+        floor = self.options.landed_floor(self.clock)
         if count <= _ROWS_IN_DRIVER:
             slice_ = self._rows(starts, stops, floor)
             if slice_ is None:
@@ -139,13 +139,6 @@ class LogSource(Source):
             # Retention may have overtaken a reader of history, and the stream may begin later.
             starts[partition] = max(starts[partition], min(oldest, ends[partition]))
         return starts, ends
-
-    def _landed_floor(self) -> int:
-        """With the default bound, event time is held against the machine's clock, also where
-        processing time is a test's to move."""
-        if self.options.max_ahead is not None or isinstance(self.clock, SystemClock):
-            return 0
-        return SystemClock().now()
 
     def _rows(self, starts: Offsets, stops: Offsets, floor: int) -> RowsSlice | None:
         schema = self.schema.to_arrow()

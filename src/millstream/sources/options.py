@@ -10,6 +10,7 @@ from pydantic import field_validator
 
 from millstream.log import TopicSettings
 from millstream.model.settings import Duration, Options
+from millstream.model.time import Clock, SystemClock
 from millstream.plan.nodes import Stream
 from millstream.sources.starts import NUMBERED, OffsetForm, Start, read_start
 
@@ -46,6 +47,14 @@ class StreamOptions(Options):
     """How far event time may run ahead of arrival; by default one day ahead of the machine's clock."""
     letters_retain: Duration | None = 30 * DAY
     """How long late and dead rows are kept."""
+
+    def landed_floor(self, clock: Clock) -> int:
+        """The instant that `max_ahead` takes rows to have landed at, if they landed before it by the engine's clock.
+
+        With the default bound, event time is held against the machine's clock, also where processing time is a
+        test's to move.
+        """
+        return 0 if self.max_ahead is not None or isinstance(clock, SystemClock) else SystemClock().now()
 
     @classmethod
     def completed(cls, options: Mapping[str, str], now: int) -> Mapping[str, str]:

@@ -20,6 +20,7 @@ from pyspark.sql.classic.column import Column
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from millstream.model.errors import MillstreamError
+from millstream.plan.compute import StreamStats, ViewDelta
 from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
 from millstream.plan.slices import RowsSlice, Slice
 from millstream.spark.arrow import collect, flatten, naive
@@ -36,31 +37,6 @@ from millstream.spark.delta import (
 from millstream.spark.errors import reported, spark_error
 from millstream.spark.reasons import explain_line
 from millstream.spark.relation import Decoder, temporary_name
-
-
-@dataclass(frozen=True, slots=True)
-class StreamStats:
-    """What arrived: rows, how many of them are dead, and the newest event time per partition."""
-
-    rows: int
-    dead: int
-    newest: dict[int, int]
-    landed: dict[int, int] = field(default_factory=dict)
-    """When the last row of a partition landed; known if a view has windows on processing time."""
-    lateness: dict[int, int] = field(default_factory=dict)
-    """Rows by the bucket of their lateness, where the slack follows it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ViewDelta:
-    """What the epoch adds to a view, and what became of its rows (lateness is judged later)."""
-
-    rows: pa.Table
-    used: int
-    filtered: int
-    failed: int
-    repeats: bool = False
-    """Whether a group may be in several rows."""
 
 
 @dataclass(slots=True)

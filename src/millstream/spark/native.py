@@ -28,9 +28,10 @@ from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import NativeView, late_sql, native_view
 from millstream.kernel.program import PIECES, Program, Query, check_binding
 from millstream.kernel.shares import Share, share_out
+from millstream.plan.compute import StreamStats, ViewDelta
 from millstream.plan.nodes import AggregateView, Stream, View
 from millstream.plan.slices import Slice
-from millstream.spark.epoch import OpenEpoch, StreamStats, ViewDelta, delta_schema
+from millstream.spark.epoch import OpenEpoch, delta_schema
 from millstream.spark.errors import reported
 from millstream.spark.trials import Trials
 
@@ -113,6 +114,10 @@ class NativeForms:
                 return self._connection.sql(query.combine).to_arrow_table()
             finally:
                 self._connection.unregister(PIECES)
+
+    def close(self) -> None:
+        with self._lock:
+            self._connection.close()
 
 
 Task = Callable[[Program, Share, str | None, int], Any]

@@ -12,7 +12,6 @@ and the text depends on the stream alone, so that Spark's generated code is comp
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -70,12 +69,12 @@ class Decoder:
                 place = ["0 AS __p", "id AS __o", "CAST(NULL AS BIGINT) AS __landed", _NOW]
                 base = self._register(spark.range(start, end), "rows")
                 return self._typed(f"(SELECT {', '.join([*expressions, *place])} FROM {base})")
-            case BatchSlice(frame, batch_id):
+            case BatchSlice(frame, batch_id, landed_at):
                 ordered = self.stream.is_ordered
                 numbered = frame.withColumn("__line", functions.monotonically_increasing_id()) if ordered else frame
                 base = self._register(numbered, "rows")
                 known = {name.lower() for name in frame.columns}
-                place = ["0 AS __p", f"{batch_id}L AS __o", f"{time.time_ns() // 1_000}L AS __landed", _NOW]
+                place = ["0 AS __p", f"{batch_id}L AS __o", f"{landed_at}L AS __landed", _NOW]
                 given = []
                 for column in self.stream.schema.columns:
                     value = f"`{column.name}`" if column.name.lower() in known else "NULL"

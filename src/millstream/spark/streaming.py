@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from millstream.model.errors import MillstreamError
 from millstream.model.schema import Schema, spark_type
+from millstream.plan.compute import Deliver
 from millstream.plan.slices import BatchSlice
 from millstream.spark.errors import reported, spark_error
 
@@ -26,8 +27,15 @@ class StreamingSource:
     """One streaming query over one format."""
 
     def __init__(
-        self, format_: str, path: str | None, options: Mapping[str, str], schema: Schema, checkpoint: Path
+        self,
+        spark: Callable[[], SparkSession],
+        format_: str,
+        path: str | None,
+        options: Mapping[str, str],
+        schema: Schema,
+        checkpoint: Path,
     ) -> None:
+        self._spark = spark
         self._format = format_
         self._path = path
         self._options = dict(options)
@@ -35,16 +43,16 @@ class StreamingSource:
         self._checkpoint = checkpoint
         self._query: StreamingQuery | None = None
         self._failure: BaseException | None = None
-        self._deliver: Callable[[BatchSlice], object] | None = None
+        self._deliver: Deliver | None = None
 
-    def run_available(self, spark: SparkSession, deliver: Callable[[BatchSlice], object]) -> None:
+    def run_available(self, deliver: Deliver) -> None:
         """Deliver what is there now, then stop."""
-        self._start(spark, deliver, available_now=True)
+        self._start(deliver, available_now=True)
         self._wait()
 
-    def start(self, spark: SparkSession, deliver: Callable[[BatchSlice], object]) -> None:
+    def start(self, deliver: Deliver) -> None:
         """Deliver batches until `stop`."""
-        self._start(spark, deliver, available_now=False)
+        self._start(deliver, available_now=False)
 
     def stop(self) -> None:
         if self._query is not None:
@@ -59,7 +67,7 @@ class StreamingSource:
         error = self._query.exception() if self._query is not None else None
         return spark_error(error) if error is not None else None
 
-    def _start(self, spark: SparkSession, deliver: Callable[[BatchSlice], object], available_now: bool) -> None:
+    def _start(self, deliver: Deliver, available_now: bool) -> None:
         self._failure = None
         # The JVM keeps the callback for good; what it leads to must not be kept with it.
         self._deliver = deliver
@@ -74,7 +82,7 @@ class StreamingSource:
                 raise
 
         with reported("SPARK_SOURCE_FAILED"):
-            writer = self._open(spark).writeStream.foreachBatch(hand_over)
+            writer = self._open(self._spark()).writeStream.foreachBatch(hand_over)
             writer = writer.option("checkpointLocation", str(self._checkpoint))
             if available_now:
                 writer = writer.trigger(availableNow=True)

@@ -1,18 +1,17 @@
 """Making and dropping streams, tables and views.
 
-A definition is valid before anything of it exists: options are read, the query is planned, Spark
-has typed it. Then it is created in the store in one transaction.
+A definition is valid before anything of it exists: options are read, the query is planned and
+typed. Then it is created in the store in one transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from millstream.engine.define.catalog import SUCCESSOR, Catalog, Entry, StreamEntry, ViewEntry, read_names
 from millstream.engine.define.functions import Functions
@@ -22,13 +21,11 @@ from millstream.model.errors import MillstreamError, Position, did_you_mean, own
 from millstream.model.schema import check_names
 from millstream.model.settings import ViewOptions
 from millstream.model.time import Clock
+from millstream.plan.compute import Compute, Streaming
 from millstream.plan.nodes import Stream, ViewPlan
 from millstream.plan.queries import plan_query
 from millstream.plan.relations import Relation
 from millstream.sources import SOURCES, Connector, Opening, Source, StreamOptions, TableOptions
-from millstream.spark.epoch import delta_schema, expression_types
-from millstream.spark.native import NativeForms
-from millstream.spark.streaming import StreamingSource
 from millstream.sql import check_query, render
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Drop
 from millstream.store.duckdb.store import DuckDBStore
@@ -41,10 +38,9 @@ class Definitions:
     store: DuckDBStore
     log: Log
     clock: Clock
-    spark: Callable[[], SparkSession]
+    compute: Compute
     directory: Path
     functions: Functions
-    forms: NativeForms
     _known_types: dict[tuple[Stream, str], pa.DataType] = field(default_factory=dict)
 
     # -- streams and tables --------------------------------------------------------------------
@@ -139,12 +135,12 @@ class Definitions:
         wanted = [topic for entry in tables if (topic := entry.topic) is not None]
         return all(spec.settings.compaction == self.log.topic(spec.name).settings.compaction for spec in wanted)
 
-    def streaming_source(self, entry: StreamEntry) -> StreamingSource:
+    def streaming_source(self, entry: StreamEntry) -> Streaming:
         """The Structured Streaming side of a `source = 'spark'` stream."""
         pushed = entry.options.pushed()
         assert pushed is not None
         checkpoint = self.directory / "spark" / "checkpoints" / entry.name
-        return StreamingSource(pushed.format, pushed.path, pushed.options, entry.stream.schema, checkpoint)
+        return self.compute.streaming(pushed.format, pushed.path, pushed.options, entry.stream.schema, checkpoint)
 
     def create_table(self, create: CreateTable) -> bool:
         if self._exists(create):
@@ -196,9 +192,7 @@ class Definitions:
         history: dict[str, Progress] = {}
         for part in plan.on_spark:
             stream = self.catalog.stream(part.stream)
-            schema = schemas[part.name] = delta_schema(self.spark(), stream.stream, part)
-            # Now, while its author waits, rather than in the first epoch.
-            self.forms.form(self.spark(), stream.stream, part, schema)
+            schemas[part.name] = self.compute.schema(stream.stream, part)
             past = self._history(stream) if backfill else None
             if past is not None:
                 history[part.name] = past
@@ -272,9 +266,9 @@ class Definitions:
         return None
 
     def _types(self, stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:
-        """The types of expressions; Spark is asked once for each."""
+        """The types of expressions, each asked for once."""
         new = [sql for sql in dict.fromkeys(sqls) if (stream, sql) not in self._known_types]
-        for sql, type_ in zip(new, expression_types(self.spark(), stream, new), strict=True):
+        for sql, type_ in zip(new, self.compute.types(stream, new), strict=True):
             self._known_types[stream, sql] = type_
         return [self._known_types[stream, sql] for sql in sqls]
 
@@ -309,10 +303,10 @@ class Definitions:
         return True
 
     def tidy_forms(self) -> None:
-        """Let go of the kernel's forms of views that are gone, or that never came to be. Asks nothing of Spark."""
+        """Release what was made to compute views that are gone, or that never came to be. Runs nothing."""
         views = self.catalog.views()
         plans = [view.plan for view in views] + [view.successor.made for view in views if view.successor is not None]
-        self.forms.keep(part for plan in plans if plan is not None for part in plan.on_spark)
+        self.compute.keep(part for plan in plans if plan is not None for part in plan.on_spark)
 
     def _check_unread(self, name: str, position: Position | None) -> None:
         """Refuse to take away what a view reads."""

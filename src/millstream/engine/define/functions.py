@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 from sqlglot import exp
 
 from millstream.model.errors import MillstreamError, Position, UnavailableError, did_you_mean
 from millstream.model.schema import check_name, sql_type
 from millstream.model.user_functions import UserFunction
-from millstream.spark.functions import register_functions
+from millstream.plan.compute import Compute
 from millstream.sql import called_names, parse_statement, render
 from millstream.sql.allowlist import AGGREGATE_EXAMPLES, CLOCKS, ROW_FUNCTIONS, SCALARS, WINDOWED
 from millstream.sql.statements import CreateFunction, CreateView, Drop, Select
@@ -49,12 +48,18 @@ class FunctionEntry:
 class Functions:
     """The functions of one database, by name in any case."""
 
-    def __init__(self, store: DuckDBStore, modules: tuple[str, ...], views: Callable[[], Iterable[CreateView]]) -> None:
+    def __init__(
+        self,
+        store: DuckDBStore,
+        compute: Compute,
+        modules: tuple[str, ...],
+        views: Callable[[], Iterable[CreateView]],
+    ) -> None:
         self._store = store
+        self._compute = compute
         self._modules = modules
         self._views = views
         self._entries: dict[str, FunctionEntry] = {}
-        self._version = 0
 
     def __iter__(self) -> Iterator[FunctionEntry]:
         return iter(sorted(self._entries.values(), key=lambda entry: entry.name.lower()))
@@ -106,7 +111,7 @@ class Functions:
         assert entry.function is not None
         self._store.register_function(entry.function)
         self._entries[entry.name.lower()] = entry
-        self._version += 1
+        self._compute.use_functions([each.function for each in self if each.function is not None])
 
     def _made(self, create: CreateFunction, function: Callable[..., Any]) -> UserFunction:
         types = tuple(column.type for column in create.arguments.columns)
@@ -178,13 +183,6 @@ class Functions:
                     else "make its module available and start again",
                 )
         return bind_calls(query, {name: entry.types for name, entry in self._entries.items()}, text=text, source=source)
-
-    def prepare(self, spark: SparkSession) -> None:
-        """Make the functions known to a session, if they are not what it knows already."""
-        session: Any = spark
-        if getattr(session, "_millstream_functions", 0) != self._version:
-            register_functions(spark, [entry.function for entry in self if entry.function is not None])
-            session._millstream_functions = self._version
 
     # -- dropping and showing ------------------------------------------------------------------
 

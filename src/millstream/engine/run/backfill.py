@@ -209,6 +209,7 @@ class History:
         epoch.streams.append(StreamPart(entry.stream, live, rows=read.stats.rows, dead=read.stats.dead))
         for part in behind.parts:
             epoch.judge(read, part, None if done else moved)
+        epoch.fetch_set_aside([read])
         loop.commit(epoch.part({"spark_ms": read.seconds * 1000}))
         self._turn = self._turn.learn(read.stats.rows, loop.timer() - began)
 

@@ -1,4 +1,4 @@
-"""The epoch loop: cut slices, run Spark, judge lateness, commit.
+"""The epoch loop: cut slices, have deltas computed, judge lateness, commit.
 
 One epoch covers every stream that has new rows. Draining, continuous running and reading history
 are the same code: whoever calls, an epoch takes rows with their offsets and commits the offsets
@@ -16,17 +16,18 @@ from functools import partial
 from millstream.engine.define.catalog import SUCCESSOR, Catalog, StreamEntry, ViewEntry
 from millstream.engine.run.isolation import Isolation, view_of
 from millstream.engine.run.judging import judge
+from millstream.engine.run.letters import fetch_dead, fetch_set_aside
 from millstream.engine.run.pace import Pace
 from millstream.engine.run.reads import Following, Job, Read, Reader
 from millstream.engine.run.turns import Turns
 from millstream.model.settings import EngineSettings
 from millstream.model.time import MICROS, Clock, parse_duration
+from millstream.plan.compute import StreamStats
 from millstream.plan.lateness import Lateness, slack_of
 from millstream.plan.nodes import AggregateView, AppendView, TopView, View, ViewPlan
 from millstream.plan.slices import BatchSlice
 from millstream.plan.watermarks import advance, next_idle_at
 from millstream.sources import Cut, Offsets
-from millstream.spark.epoch import StreamStats
 from millstream.store.duckdb.store import DuckDBStore
 from millstream.store.protocol import (
     BEGINNING,
@@ -96,9 +97,11 @@ class EpochLoop:
             start = self.progress(entry).offsets
             if slice_.batch_id < start.get(0, 0):
                 return None
-            cut = Cut(slice_, {0: slice_.batch_id + 1})
+            now = self.clock.now()
+            landed = replace(slice_, landed_at=max(now, entry.options.landed_floor(self.clock)))
+            cut = Cut(landed, {0: slice_.batch_id + 1})
             newest = newest_before(entry, self.progress(entry))
-            return self._run((Job(entry, start, cut, self.plans_of(entry), self.clock.now(), newest),), None)
+            return self._run((Job(entry, start, cut, self.plans_of(entry), now, newest),), None)
 
     def _jobs(self, done: Mapping[str, Progress], until: Mapping[str, Offsets] | None) -> tuple[Job, ...]:
         """What can be read next; `done` says where streams will be whose epoch is under way."""
@@ -165,7 +168,7 @@ class EpochLoop:
     # -- an epoch ------------------------------------------------------------------------------
 
     def _run(self, jobs: tuple[Job, ...], following: Following | None) -> int | None:
-        """Read jobs, judge, commit. Meanwhile Spark begins with what comes next, if there is a backlog."""
+        """Read jobs, judge, commit. Meanwhile what comes next is begun, if there is a backlog."""
         reads: list[Read] = []
         began = self.timer()
         try:
@@ -183,6 +186,7 @@ class EpochLoop:
                     epoch.move(entry, self.advance(entry, self.progress(entry), None, now))
             for read in reads:
                 epoch.take(read)
+            epoch.fetch_letters(reads)
             timer_due = self.next_due_at is not None and self.next_due_at <= now
             epoch.take_idle({job.entry.name for job in jobs}, timer_due)
             if not epoch.streams and not epoch.views and not self.isolation.has_news():
@@ -329,7 +333,7 @@ class Epoch:
         return min(before, default=BEGINNING), min(after, default=BEGINNING)
 
     def take(self, read: Read) -> None:
-        """What a read of live rows adds."""
+        """What a read of live rows adds, judged; the rows that are set aside are fetched later."""
         entry, cut, stats = read.job.entry, read.job.cut, read.stats
         self.streams.append(
             StreamPart(
@@ -337,7 +341,6 @@ class Epoch:
                 self.moves[entry.name][1],
                 rows=stats.rows,
                 dead=stats.dead,
-                dead_rows=read.opened.dead_rows() if stats.dead else None,
                 files=cut.files,
                 table_rows=read.table_rows,
             )
@@ -350,7 +353,22 @@ class Epoch:
         with self.loop.isolation.confined(view_of(part.name)):
             if part.name in read.failures:
                 raise read.failures[part.name]
-            self.views.append(replace(judge(read, part, *self.marks_of(part)), catching_up=catching_up))
+            judged = judge(part, read.deltas[part.name], read.stats.decoded, *self.marks_of(part))
+            self.views.append(replace(judged, catching_up=catching_up))
+
+    def fetch_letters(self, reads: Sequence[Read]) -> None:
+        """Ask for the rows that were set aside, after all reads were taken. This may run jobs."""
+        opened = {read.job.entry.name: read.opened for read in reads}
+        self.streams = [fetch_dead(part, opened[part.stream.name]) for part in self.streams]
+        self.fetch_set_aside(reads)
+
+    def fetch_set_aside(self, reads: Sequence[Read]) -> None:
+        """The late and failed rows of judged views; a view of which they cannot be had fails."""
+        opened = {read.job.entry.name: read.opened for read in reads}
+        judged, self.views = self.views, []
+        for part in judged:
+            with self.loop.isolation.confined(view_of(part.view.name)):
+                self.views.append(fetch_set_aside(part, opened[part.view.stream]))
 
     def take_idle(self, busy: set[str], timer_due: bool) -> None:
         """Streams without new rows: their watermarks may move all the same, and timers may be due."""

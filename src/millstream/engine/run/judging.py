@@ -1,7 +1,8 @@
 """What became of the rows of an epoch: used, filtered out, late or failed, and nothing else.
 
 Lateness is judged here, where the watermark before the epoch is known. What always holds: per view,
-decoded rows = used + filtered out + late + failed.
+decoded rows = used + filtered out + late + failed. Must not run anything: a delta goes in, a verdict
+comes out, and the rows that it sets aside are fetched by `letters`.
 """
 
 from __future__ import annotations
@@ -11,16 +12,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from millstream.engine.run.reads import Read
 from millstream.model.errors import MillstreamError
+from millstream.plan.compute import ViewDelta
 from millstream.plan.nodes import AggregateView, View
 from millstream.plan.windows import CountWindow, Window
 from millstream.store.protocol import BEGINNING, ViewPart
 
 
-def judge(read: Read, plan: View, before: int, after: int) -> ViewPart:
-    """Part a delta into what is used and what is late, and check that every row is accounted for."""
-    delta, stats, opened = read.deltas[plan.name], read.stats, read.opened
+def judge(plan: View, delta: ViewDelta, decoded: int, before: int, after: int) -> ViewPart:
+    """Part a delta of so many rows into what is used and what is late, and check that every row is accounted for."""
     rows, late = split_late(plan, delta.rows, before)
     part = ViewPart(
         plan,
@@ -32,11 +32,8 @@ def judge(read: Read, plan: View, before: int, after: int) -> ViewPart:
         filtered=delta.filtered,
         late=late,
         failed=delta.failed,
-        late_rows=opened.late_rows(plan, before) if late else None,
-        failed_rows=opened.failed_rows(plan) if delta.failed else None,
         arrived=arrived(plan, delta.rows),
     )
-    decoded = stats.rows - stats.dead
     if part.used + part.filtered + part.late + part.failed != decoded:
         raise MillstreamError(
             "ACCOUNTING",

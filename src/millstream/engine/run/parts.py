@@ -18,6 +18,7 @@ from millstream.engine.run.epochs import EpochLoop
 from millstream.log import Log
 from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock
+from millstream.plan.compute import Compute
 from millstream.store.duckdb.store import DuckDBStore
 
 
@@ -31,6 +32,7 @@ class Parts:
     catalog: Catalog
     log: Log
     store: DuckDBStore
+    compute: Compute
     functions: Functions
     definitions: Definitions
     loop: EpochLoop

@@ -16,7 +16,7 @@ from millstream.engine.define.catalog import StreamEntry, ViewEntry, read_names
 from millstream.engine.run.parts import Parts
 from millstream.engine.run.upkeep import Upkeep
 from millstream.model.errors import MillstreamError
-from millstream.spark.streaming import StreamingSource
+from millstream.plan.compute import Streaming
 from millstream.sql.statements import CreateView
 
 # The past is looked at so often when no rows announce themselves.
@@ -33,7 +33,7 @@ class Running:
         self._is_woken = False
         self._live: threading.Thread | None = None
         self._past: threading.Thread | None = None
-        self._streaming: list[StreamingSource] = []
+        self._streaming: list[Streaming] = []
         self._failure: MillstreamError | None = None
 
     @property
@@ -61,7 +61,7 @@ class Running:
         if not self._streaming:
             for entry in self._pushed():
                 source = self._parts.definitions.streaming_source(entry)
-                source.run_available(self._parts.definitions.spark(), partial(loop.run_batch, entry))
+                source.run_available(partial(loop.run_batch, entry))
         if self._past is None or not self._past.is_alive():
             while self._parts.history.step():
                 pass
@@ -105,7 +105,7 @@ class Running:
         self._past.start()
         for entry in self._pushed():
             source = self._parts.definitions.streaming_source(entry)
-            source.start(self._parts.definitions.spark(), partial(self._parts.loop.run_batch, entry))
+            source.start(partial(self._parts.loop.run_batch, entry))
             self._streaming.append(source)
 
     def stop(self) -> None:

@@ -1,8 +1,12 @@
-"""`ms.connect`: the one way in."""
+"""`ms.connect`: the one way in.
+
+Owns which implementations a database consists of; the rest of the engine knows protocols.
+"""
 
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from types import NoneType
 
@@ -10,6 +14,7 @@ from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings, SparkSettings
 from millstream.model.time import Clock
+from millstream.spark.compute import SparkCompute
 
 
 def connect(
@@ -34,7 +39,10 @@ def connect(
         raise MillstreamError("NOT_SUPPORTED", "connecting to a server is not supported yet", hint="pass a directory")
     if token is not None:
         raise MillstreamError("BAD_OPTION", "a token is for connecting to a server")
-    return Database(Path(text), clock=clock, spark=spark, settings=settings)
+    spark = spark if spark is not None else SparkSettings()
+    settings = settings if settings is not None else EngineSettings()
+    open_compute = partial(SparkCompute, spark, settings.kernel)
+    return Database(Path(text), open_compute, clock=clock, settings=settings)
 
 
 def _check(name: str, value: object, *expected: type) -> None:

@@ -43,8 +43,9 @@ from millstream.engine.surface.subscription import Subscription
 from millstream.engine.surface.topics import LogTopics
 from millstream.log import Log
 from millstream.model.errors import MillstreamError
-from millstream.model.settings import EngineSettings, SparkSettings
+from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock, SystemClock
+from millstream.plan.compute import Compute, OpenCompute
 from millstream.sql import parse_script, parse_statement
 from millstream.sql.statements import CreateFunction, CreateStream, Select
 from millstream.store.duckdb.store import DuckDBStore
@@ -67,14 +68,12 @@ class Database:
     def __init__(
         self,
         directory: Path,
+        open_compute: OpenCompute,
         *,
         clock: Clock | None = None,
-        spark: SparkSettings | None = None,
         settings: EngineSettings | None = None,
     ) -> None:
-        self._parts = open_parts(
-            directory, clock or SystemClock(), spark or SparkSettings(), settings or EngineSettings()
-        )
+        self._parts = open_parts(directory, clock or SystemClock(), open_compute, settings or EngineSettings())
         self._open = True
         self._inserting = Inserting(self._parts.catalog, self._parts.log)
         self._upkeep = Upkeep(self._parts)
@@ -253,7 +252,7 @@ class Database:
     def warm_up(self) -> None:
         """Start Spark, unless it is there, and wait for it. Statements do so themselves."""
         self._check_open()
-        self._parts.definitions.spark()
+        self._parts.compute.warm_up()
 
     def wait_for_epoch(self, after: int, timeout_seconds: float) -> int:
         """Wait until an epoch later than `after` is committed, or the time is over; returns the last epoch."""
@@ -346,6 +345,10 @@ class Database:
     @property
     def store(self) -> DuckDBStore:
         return self._parts.store
+
+    @property
+    def compute(self) -> Compute:
+        return self._parts.compute
 
     @property
     def log(self) -> Log:

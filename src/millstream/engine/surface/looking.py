@@ -164,7 +164,7 @@ class Looking:
     def _kernel_words(self, part: View, stream: Stream) -> list[str]:
         """What computes the delta of a part, why, and with what other parts."""
         parts = self._parts
-        partners = parts.loop.reader.sharing(part, stream, parts.loop.plans_of(parts.catalog.stream(stream.name)))
+        partners = parts.compute.sharing(part, stream, parts.loop.plans_of(parts.catalog.stream(stream.name)))
         if isinstance(partners, str):
             return [f"kernel: Spark SQL, because {partners}"]
         return ["kernel: native", *([f"  shares its aggregation with {some(partners)}"] if partners else [])]

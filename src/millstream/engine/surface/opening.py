@@ -13,8 +13,6 @@ import os
 import threading
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
 from millstream.engine.define.catalog import Catalog, ViewEntry
 from millstream.engine.define.definitions import Definitions
 from millstream.engine.define.functions import Functions
@@ -22,51 +20,43 @@ from millstream.engine.define.replacing import Replacing
 from millstream.engine.run.backfill import History
 from millstream.engine.run.epochs import EpochLoop
 from millstream.engine.run.parts import Parts
-from millstream.engine.run.reads import GENERATIONS, Reader
-from millstream.engine.run.sessions import Sessions
+from millstream.engine.run.reads import Reader
 from millstream.engine.run.turns import Turns
-from millstream.kernel.handover import open_directory
 from millstream.log import Log
 from millstream.model.errors import MillstreamError
-from millstream.model.settings import EngineSettings, SparkSettings
+from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock
-from millstream.spark.native import NativeForms
+from millstream.plan.compute import OpenCompute
 from millstream.sql import parse_script
 from millstream.sql.statements import CreateFunction, CreateStream, CreateTable, CreateView
 from millstream.store.duckdb.store import DuckDBStore
 
 
-def open_parts(directory: Path, clock: Clock, spark: SparkSettings, settings: EngineSettings) -> Parts:
+def open_parts(directory: Path, clock: Clock, open_compute: OpenCompute, settings: EngineSettings) -> Parts:
     """Open the parts of the database in a directory, which is made if it is not there."""
     _make(directory)
     directory = directory.absolute()
     with contextlib.ExitStack() as undo:
         undo.callback(os.close, _own(directory))
-        sessions = Sessions(spark, directory / "spark" / "logs")
+        compute = open_compute(directory)
+        undo.callback(compute.close)
         if settings.eager_spark:
-            # Spark starts while the rest is opened; the first epoch waits for it, not the caller.
-            sessions.begin()
+            # It starts while the rest is opened; the first epoch waits for it, not the caller.
+            compute.begin()
         log = Log(directory / "log", clock)
         undo.callback(log.close)
         store = DuckDBStore(directory / "store.duckdb", settings.store_memory)
         undo.callback(store.close)
         catalog = Catalog()
-        functions = Functions(store, settings.function_modules, lambda: [view.statement for view in catalog.views()])
-
-        def session() -> SparkSession:
-            live = sessions.live()
-            functions.prepare(live)
-            return live
-
-        # Executors of a cluster do not see the files of this machine.
-        is_local = spark.master.startswith("local")
-        forms = NativeForms(open_directory(directory / "spark" / "handover") if is_local else None)
-        definitions = Definitions(catalog, store, log, clock, session, directory, functions, forms)
-        present = Reader(session, functions.prepare, forms, settings.kernel)
+        functions = Functions(
+            store, compute, settings.function_modules, lambda: [view.statement for view in catalog.views()]
+        )
+        definitions = Definitions(catalog, store, log, clock, compute, directory, functions)
+        present = Reader(compute.lane("present"))
         undo.callback(present.close)
-        past = Reader(session, functions.prepare, forms, settings.kernel, first_generation=GENERATIONS)
+        past = Reader(compute.lane("past"))
         undo.callback(past.close)
-        beside = Reader(sessions.beside, functions.prepare, forms, settings.kernel)
+        beside = Reader(compute.lane("beside"))
         undo.callback(beside.close)
         loop = EpochLoop(catalog, store, clock, settings, definitions.plan, Turns(), threading.Condition(), present)
         replacing = Replacing(definitions, catalog, store)
@@ -80,6 +70,7 @@ def open_parts(directory: Path, clock: Clock, spark: SparkSettings, settings: En
             catalog,
             log,
             store,
+            compute,
             functions,
             definitions,
             loop,

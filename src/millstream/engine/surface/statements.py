@@ -127,9 +127,7 @@ class Statements:
         parts = self.parts
         match option.name:
             case "kernel" if option.value in get_args(Kernel):
-                # From the next epoch on.
-                for reader in (parts.loop.reader, parts.history.reader, parts.history.beside):
-                    reader.kernel = cast("Kernel", option.value)
+                parts.compute.use_kernel(cast("Kernel", option.value))
             case "kernel":
                 raise _bad_setting(option, f"one of {', '.join(repr(value) for value in get_args(Kernel))}")
             case "target_latency":
