@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from millstream.engine.surface.database import Database
     from millstream.engine.surface.result import Result
     from millstream.engine.surface.subscription import Subscription
-    from millstream.model.errors import MillstreamError
+    from millstream.model.errors import MillstreamError, MillstreamWarning
     from millstream.model.settings import EngineSettings, SparkSettings
     from millstream.model.time import ManualClock, SystemClock
 
@@ -57,6 +57,7 @@ _HOMES = {
     "Hop": "millstream.builder.windows",
     "ManualClock": "millstream.model.time",
     "MillstreamError": "millstream.model.errors",
+    "MillstreamWarning": "millstream.model.errors",
     "Ordering": "millstream.builder.expressions",
     "Relation": "millstream.builder.relations",
     "Result": "millstream.engine.surface.result",
@@ -112,6 +113,7 @@ __all__ = [
     "Hop",
     "ManualClock",
     "MillstreamError",
+    "MillstreamWarning",
     "Ordering",
     "Relation",
     "Result",

@@ -6,6 +6,7 @@ import contextlib
 import json
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -695,6 +696,28 @@ def test_a_view_that_fails_on_every_row_is_refused(connect: Connect, expression:
     db.insert("q", [{"id": 1}])
     db.drain()
     assert db.query("SELECT n FROM good").rows() == [{"n": 1}]
+
+
+@pytest.mark.parametrize("condition", ["amount > 'abc'", "id = 1 AND day >= '2025-13-45'", "amount IN (1, 'x')"])
+def test_a_condition_that_can_never_be_computed_is_refused(connect: Connect, condition: str) -> None:
+    db = connect()
+    db.sql("CREATE STREAM q (id BIGINT, amount DOUBLE, day DATE)")
+    error = refused(lambda: db.sql(f"CREATE MATERIALIZED VIEW bad AS SELECT id FROM q WHERE {condition}"))
+    assert error.code == "INVALID_EXPRESSION"
+    db.sql("CREATE MATERIALIZED VIEW good AS SELECT id FROM q WHERE amount > '1.5' AND day >= '2025-01-01'")
+
+
+def test_what_is_probably_not_meant_gets_a_warning(connect: Connect, tmp_path: Path) -> None:
+    db = connect()
+    missing = tmp_path / "nowhere"
+    with pytest.warns(ms.MillstreamWarning, match="CREATE STREAM f: there is no .*nowhere.* yet"):
+        db.sql(f"CREATE STREAM f (a INT) WITH (source = 'files', path = '{missing}', format = 'csv')")
+    db.sql("CREATE STREAM q (id BIGINT)")
+    with pytest.warns(ms.MillstreamWarning, match="CREATE MATERIALIZED VIEW v: the rows of a view have no order"):
+        db.sql("CREATE MATERIALIZED VIEW v AS SELECT id, count(*) AS n FROM q GROUP BY id ORDER BY n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        db.sql("CREATE MATERIALIZED VIEW w AS SELECT id, count(*) AS n FROM q GROUP BY id ORDER BY n LIMIT 3")
 
 
 def test_what_fails_on_some_rows_only_is_no_reason_to_refuse_a_view(connect: Connect) -> None:

@@ -126,6 +126,10 @@ def own_fault(error: Exception) -> MillstreamError | None:
     return None
 
 
+class MillstreamWarning(UserWarning):
+    """A statement was accepted, and probably does not do what its author meant."""
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """A hint that names the nearest known word, or lists what is known."""
     options = sorted(known)

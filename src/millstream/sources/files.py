@@ -36,6 +36,11 @@ class FilesOptions(ReplayedOptions):
     files_per_epoch: int = Field(default=100, ge=1)
     bytes_per_epoch: Size = 256 * 2**20
 
+    def notices(self) -> tuple[str, ...]:
+        if Path(self.path).exists():
+            return ()
+        return (f"there is no {self.path!r} yet; the stream is empty until there is",)
+
     def reader_options(self) -> tuple[tuple[str, str], ...]:
         """The options of Spark's reader."""
         options: dict[str, str] = {}

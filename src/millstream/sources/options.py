@@ -61,6 +61,10 @@ class StreamOptions(Options):
         """Options to note in the definition when the stream is created, because their default depends on the time."""
         return {}
 
+    def notices(self) -> tuple[str, ...]:
+        """What a user should know about options that are valid, a sentence each."""
+        return ()
+
     @property
     def partition_keys(self) -> tuple[str, ...]:
         """The columns whose hash chooses the partition of an inserted row."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import dataclasses
+import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -42,7 +43,7 @@ from millstream.engine.surface.status import status_of
 from millstream.engine.surface.subscription import Subscription
 from millstream.engine.surface.topics import LogTopics
 from millstream.log import Log
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, MillstreamWarning
 from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock, SystemClock
 from millstream.plan.compute import Compute, OpenCompute
@@ -118,9 +119,13 @@ class Database:
     def sql(self, text: str, parameters: Parameters = (), *, source: str = "<sql>") -> Result | Subscription | None:
         """Run one or more statements; the result is that of the last one.
 
-        SELECT, SHOW, DESCRIBE and EXPLAIN return a `Result`, SUBSCRIBE a `Subscription`, all others None.
+        SELECT, SHOW, DESCRIBE and EXPLAIN return a `Result`, SUBSCRIBE a `Subscription`, all others None. What is
+        accepted and probably not meant is a `MillstreamWarning`.
         """
         outcomes = self.execute(text, parameters, source=source)
+        for done in (outcome for outcome in outcomes if isinstance(outcome, Done)):
+            for notice in done.notices:
+                warnings.warn(f"{done.done} {done.name}: {notice}", MillstreamWarning, stacklevel=2)
         last = outcomes[-1] if outcomes else None
         return last if isinstance(last, Result | Subscription) else None
 

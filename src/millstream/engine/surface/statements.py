@@ -6,10 +6,11 @@ What always holds: a statement has one outcome, and a refused statement has none
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast, get_args
 
 import pyarrow as pa
+from sqlglot import exp
 
 from millstream.api import Done, Effect, Outcome, Subscription
 from millstream.engine.define.catalog import ViewEntry
@@ -39,6 +40,8 @@ from millstream.sql.statements import (
     Statement,
     Subscribe,
 )
+
+_MADE: tuple[Effect, ...] = ("created", "replaced")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,8 @@ class Statements:
                 self._set(statement)
                 return Done("SET", "altered", statement.name)
             case _:
-                return self._define(statement)
+                done = self._define(statement)
+                return replace(done, notices=self._notices(statement)) if done.effect in _MADE else done
 
     # -- definitions ---------------------------------------------------------------------------
 
@@ -109,6 +113,15 @@ class Statements:
                 case Drop(kind=kind):
                     dropped = parts.definitions.drop(statement)
                     return Done(f"DROP {kind.upper()}", "dropped" if dropped else "absent", name)
+
+    def _notices(self, statement: Statement) -> tuple[str, ...]:
+        """What to say about a definition that is valid and yet probably not meant."""
+        match statement:
+            case CreateStream() | CreateTable():
+                return self.parts.catalog.stream(statement.name).options.notices()
+            case CreateView(query=exp.Query() as query) if query.args.get("order") and not query.args.get("limit"):
+                return ("the rows of a view have no order: add LIMIT, or write ORDER BY where the view is read",)
+        return ()
 
     def _create_view(self, create: CreateView) -> None:
         parts = self.parts
