@@ -23,6 +23,9 @@ class Running(Protocol):
     def drain(self) -> int:
         """Process everything that has arrived and what the clock has made due; returns the last epoch."""
 
+    def is_caught_up(self) -> bool:
+        """Whether `drain` would find no row to read, as far as sources can tell. Starts no Spark job."""
+
     def start(self) -> None: ...
 
     def stop(self) -> None: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@runtime_checkable
 class Result(Protocol):
     """Rows with named columns, all there. Instants are UTC, without a zone."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Subscription(Protocol):
     """An iterator over changes, whole epochs at a time. It ends with the connection, or with `close` or `end`."""
 

@@ -22,9 +22,17 @@ from rich.text import Text
 
 from millstream.model.errors import MillstreamError
 
+
+class Terminal(Console):
+    """A console that leaves it to the command what a reader who went away means."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 # In a pipe nobody's window limits a line.
-OUT = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-ERR = Console(stderr=True, highlight=False)
+OUT = Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
+ERR = Terminal(stderr=True, highlight=False)
 
 _STYLES = (
     (re.compile(r"^error\[[A-Z_0-9]+\]"), "bold red"),

@@ -16,7 +16,7 @@ from millstream.cli.console import ERR, note
 from millstream.cli.progress import instant
 from millstream.cli.show import count
 from millstream.model.errors import MillstreamError
-from millstream.model.time import MICROS, parse_duration, to_micros
+from millstream.model.time import MICROS, parse_duration, to_datetime, to_micros
 from millstream.nexmark.files import write_files
 from millstream.nexmark.formats import FileFormat
 from millstream.nexmark.generator import Nexmark
@@ -44,7 +44,8 @@ def nexmark(
     seconds = time.perf_counter() - began
     ends_at = settings.start_at + events * MICROS // rate
     note(f"{', '.join(count(number, kind) for kind, number in rows.items())} in {out}")
-    note(f"event time {instant(settings.start_at)} to {instant(ends_at)} · {events / seconds:,.0f} events/s")
+    began_at, ended_at = instant(to_datetime(settings.start_at)), instant(to_datetime(ends_at))
+    note(f"event time {began_at} to {ended_at} · {events / seconds:,.0f} events/s")
 
 
 def _instant(text: str) -> int:

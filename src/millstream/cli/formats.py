@@ -9,3 +9,10 @@ class Format(StrEnum):
     TABLE = "table"
     CSV = "csv"
     JSON = "json"
+
+
+class StatusFormat(StrEnum):
+    """The ways of `millstream status`, which is more than one table."""
+
+    TABLE = "table"
+    JSON = "json"

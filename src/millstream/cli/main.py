@@ -10,21 +10,33 @@ import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from millstream.cli.console import print_error, print_unexpected, quiet
-from millstream.cli.formats import Format
+from millstream.cli.formats import Format, StatusFormat
 from millstream.model.errors import MillstreamError
 from millstream.nexmark.formats import FileFormat
 
+
+class Commands(TyperGroup):
+    """The commands; a reader of the output who goes away, as `head` does, ends one without an error."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit(0) from None
+
+
 app = typer.Typer(
     name="millstream",
+    cls=Commands,
     help="SQL views over streams, kept continuously correct, on Apache Spark.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -68,16 +80,19 @@ def run(
             "May be repeated.",
         ),
     ] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show the views while it runs.")] = False,
     format: Output = Format.TABLE,
 ) -> None:
     """Run a pipeline until Ctrl-C, or once.
+
+    While it runs, every epoch is a line with its rows by outcome.
 
     What the script creates and what is there already, unchanged, is left as it is, so the same
     script can be run again over the same data. An INSERT is carried out every time.
     """
     from millstream.cli.run import run_pipeline
 
-    run_pipeline(pipeline, data, once=once, format=format, start_from=start_from or ())
+    run_pipeline(pipeline, data, once=once, format=format, start_from=start_from or (), watch=watch)
 
 
 @app.command()
@@ -148,11 +163,16 @@ def explain(
 
 
 @app.command()
-def status(data: Data = DEFAULT_DATA) -> None:
+def status(
+    data: Data = DEFAULT_DATA,
+    format: Annotated[
+        StatusFormat, typer.Option("--format", "-f", help="Tables for people, or one JSON object.")
+    ] = StatusFormat.TABLE,
+) -> None:
     """Show epochs, streams with watermark and lag, views, and the size of the data directory."""
     from millstream.cli.status import show_status
 
-    show_status(data)
+    show_status(data, format)
 
 
 @app.command()
@@ -207,8 +227,6 @@ def main() -> NoReturn:
     except MillstreamError as error:
         print_error(error)
         code = 1
-    except BrokenPipeError:
-        code = 1  # the reader of our output went away
     except KeyboardInterrupt:
         code = 130
     except Exception as error:

@@ -1,101 +1,81 @@
-"""How far a database has come, in figures for people.
+"""How far a database has come, in words for people.
 
-Owns `Progress` (a snapshot of epoch, rows, watermarks and what still waits) and the one line that
-shows it. Reads only; a snapshot costs no Spark job.
+Owns the one line that shows a `Status`, and the line of an epoch.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
+from rich.text import Text
+
+from millstream.api import Status, StreamStatus
 from millstream.cli.show import count
-from millstream.engine.define.catalog import StreamEntry
-from millstream.engine.surface.database import Database
-from millstream.model.time import to_datetime
-from millstream.store.protocol import BEGINNING
+
+_OUTCOMES = (("in", "rows_in"), ("used", "rows_used"), ("filtered", "rows_filtered"))
 
 
-@dataclass(frozen=True, slots=True)
-class StreamProgress:
-    """One stream or table."""
-
-    name: str
-    source: str
-    is_table: bool
-    watermark: int | None
-    """Microseconds; None before the first event, or without event time."""
-    waiting: int | None
-    """Rows in the log that no epoch has read; None where the source does not tell."""
+def waiting_rows(status: Status) -> int:
+    """Rows that are known to wait."""
+    return sum(stream["waiting"] or 0 for stream in status["streams"])
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    epoch: int
-    rows: int
-    streams: tuple[StreamProgress, ...]
-    building: tuple[tuple[str, str], ...] = ()
-    """(view, what it is doing) of views that read history or are rebuilt."""
-
-    @property
-    def waiting(self) -> int:
-        """Rows that are known to wait."""
-        return sum(stream.waiting or 0 for stream in self.streams)
-
-    @property
-    def lag(self) -> str:
-        """What waits, in words: sources that do not tell may have more."""
-        rows = count(self.waiting, "row")
-        return f"{rows} or more" if any(stream.waiting is None for stream in self.streams) else rows
-
-    @property
-    def is_caught_up(self) -> bool:
-        """Whether nothing is known to wait; a source that does not tell may always have more."""
-        return all(stream.waiting == 0 for stream in self.streams)
+def lag(status: Status) -> str:
+    """What waits, in words: sources that do not tell may have more."""
+    rows = count(waiting_rows(status), "row")
+    return f"{rows} or more" if any(stream["waiting"] is None for stream in status["streams"]) else rows
 
 
-def progress_of(db: Database) -> Progress:
-    streams = tuple(_stream(db, entry) for entry in db.catalog.streams())
-    counted = db.store.query("SELECT coalesce(sum(rows_in), 0)::BIGINT AS n FROM ms.epochs")
-    states = [(view.name, db.history.state(view)) for view in db.catalog.views()]
-    building = tuple((name, state) for name, state in states if state != "live")
-    return Progress(db.store.last_epoch(), counted.column("n")[0].as_py(), streams, building)
+def building(status: Status) -> list[str]:
+    """Views that read history or are rebuilt, and how far they are."""
+    return [f"{view['name']} {view['state']}" for view in status["views"] if view["state"] != "live"]
 
 
-def rows_waiting(db: Database, entry: StreamEntry) -> int | None:
-    """Rows of a stream that are in the log but in no epoch."""
-    if entry.topic is None:
-        return None
-    topic = db.log.topic(entry.topic.name)
-    done = db.store.progress(entry.name)
-    read = done.offsets if done is not None else {}
-    starts = entry.source.start()
-    return sum(max(0, end - max(read.get(p, 0), starts[p])) for p, end in topic.end_offsets().items())
+def find_stream(status: Status, name: str) -> StreamStatus | None:
+    return next((stream for stream in status["streams"] if stream["name"].lower() == name.lower()), None)
 
 
-def _stream(db: Database, entry: StreamEntry) -> StreamProgress:
-    done = db.store.progress(entry.name)
-    watermark = done.watermark if done is not None and entry.stream.watermark is not None else BEGINNING
-    return StreamProgress(
-        entry.name,
-        entry.options.source,
-        entry.is_table,
-        None if watermark == BEGINNING else watermark,
-        rows_waiting(db, entry),
-    )
+def find_view(status: Status, name: str) -> str | None:
+    """The name of a view as it was written when it was created."""
+    return next((view["name"] for view in status["views"] if view["name"].lower() == name.lower()), None)
 
 
-def progress_line(progress: Progress) -> str:
-    """Epoch, rows, for every stream with event time its watermark and lag, and what views are being built."""
-    parts = [f"epoch {progress.epoch:,}", f"{progress.rows:,} rows"]
-    parts += [f"{s.name} watermark {instant(s.watermark)}" for s in progress.streams if s.watermark is not None]
-    parts.append(f"lag {progress.lag}")
-    parts += [f"{name} {state}" for name, state in progress.building]
+def progress_line(status: Status) -> str:
+    """Epoch, rows, for every stream with event time its watermark, the lag, and what views are being built."""
+    parts = [f"epoch {status['epoch']:,}", f"{status['rows_in']:,} rows"]
+    parts += [
+        f"{s['name']} watermark {instant(s['watermark'])}" for s in status["streams"] if s["watermark"] is not None
+    ]
+    parts.append(f"lag {lag(status)}")
+    parts += building(status)
     return " · ".join(parts)
 
 
-def instant(micros: int | None) -> str:
+def epoch_line(epochs: Sequence[Mapping[str, Any]]) -> Text:
+    """The rows of some consecutive epochs by outcome, late and dead ones in colour.
+
+    A row that two views use counts twice, as in SHOW EPOCHS.
+    """
+    first, last = epochs[0]["epoch"], epochs[-1]["epoch"]
+    name = f"epoch {first:,}" if first == last else f"epochs {first:,} to {last:,}"
+
+    def total(*columns: str) -> int:
+        return sum(int(epoch[column]) for epoch in epochs for column in columns)
+
+    line = Text(name, style="bold")
+    for word, column in _OUTCOMES:
+        line.append(f" · {total(column):,} {word}", style="not bold")
+    late, dead = total("rows_late"), total("rows_dead", "rows_failed")
+    line.append(f" · {late:,} late", style="bold yellow" if late else "not bold")
+    line.append(f" · {dead:,} dead", style="bold red" if dead else "not bold")
+    return line
+
+
+def instant(at: datetime | None) -> str:
     """An instant to the millisecond, as short as it can be read."""
-    if micros is None:
+    if at is None:
         return "-"
-    text = to_datetime(micros).isoformat(sep=" ", timespec="milliseconds")
+    text = at.isoformat(sep=" ", timespec="milliseconds")
     return text.removesuffix(".000")

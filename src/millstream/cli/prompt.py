@@ -7,8 +7,10 @@ An error never ends the session.
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -21,21 +23,19 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer  # type: ignore[import-untyped]
 from rich.text import Text
 
+from millstream.api import Connection, Done, Result
+from millstream.cli.backslash import run_command
 from millstream.cli.console import ERR, OUT, note, print_error, print_unexpected, state_directory
 from millstream.cli.formats import Format
-from millstream.cli.progress import progress_line, progress_of, rows_waiting
-from millstream.cli.script import carry_out
-from millstream.cli.session import opened, wait_for_spark
+from millstream.cli.progress import find_stream, progress_line
+from millstream.cli.script import Step, read_steps, run_step, words
+from millstream.cli.session import has_data, opened, wait_for_spark
 from millstream.cli.show import show_result
-from millstream.cli.topics import follow
-from millstream.engine.define.catalog import StreamEntry
-from millstream.engine.surface.database import Database
-from millstream.engine.surface.result import Result
+from millstream.cli.topics import follow, known_view
 from millstream.model.errors import MillstreamError
-from millstream.sql import parse_script
 from millstream.sql.dialect import StreamSQL
 from millstream.sql.render import quote_name
-from millstream.sql.statements import CreateView, Delete, Explain, Insert, Statement, Subscribe
+from millstream.sql.statements import Subscribe
 
 _WORDS = """
     ALLOWED LATENESS ACCUMULATING AND AS BETWEEN BY CASE CAST COUNT_WINDOW CREATE DESC DESCRIBE DISCARDING DISTINCT
@@ -47,20 +47,17 @@ _WORDS = """
     avg count max min sum collect_list approx_count_distinct window_start window_end
 """
 
-_HELP = r"""Statements end with ';' and may take several lines.
-  SHOW STREAMS | TABLES | VIEWS | EPOCHS;   DESCRIBE name;   SHOW CREATE name;   EXPLAIN view;
-  CREATE STREAM …;   CREATE MATERIALIZED VIEW … EMIT …;   INSERT INTO stream VALUES …;   SELECT …;
-  SUBSCRIBE view;     the changes as they come, until Ctrl-C
-  \s status   \? help   \q leave (or Ctrl-D)"""
-
 _LAST_WORD = re.compile(r"\w*$")
 _INSERT_PATIENCE_SECONDS = 10.0
 
 
 def run_prompt(data: Path, format: Format) -> None:
-    with opened(data) as db:
+    is_new = not has_data(data)
+    # Spark starts when something needs it: reading does not.
+    with opened(data, eager=False) as db:
         db.start()
-        OUT.print(Text.assemble(("Millstream", "bold"), f" on {data} · \\? for help, \\q to leave"))
+        new = " (new)" if is_new else ""
+        OUT.print(Text.assemble(("Millstream", "bold"), f" on {data}{new} · \\? for help, \\q to leave"))
         Prompt(db, format).run()
         try:
             db.stop()
@@ -71,9 +68,10 @@ def run_prompt(data: Path, format: Format) -> None:
 class Prompt:
     """The loop of one session."""
 
-    def __init__(self, db: Database, format: Format) -> None:
+    def __init__(self, db: Connection, format: Format) -> None:
         self._db = db
         self._format = format
+        self._warming: threading.Thread | None = None
         self._is_ready = False
         self._session: PromptSession[str] = PromptSession(
             history=_history(),
@@ -89,7 +87,7 @@ class Prompt:
 
     def _toolbar(self) -> str:
         try:
-            return f" {progress_line(progress_of(self._db))} "
+            return f" {progress_line(self._db.status())} "
         except MillstreamError as error:
             return f" {error.message} "
 
@@ -114,51 +112,55 @@ class Prompt:
 
     def _answer(self, text: str) -> bool:
         """Do what a text says; False to leave."""
-        match text.rstrip(";").lower():
-            case "\\q" | "exit" | "quit":
-                return False
-            case "\\?" | "\\h" | "help":
-                OUT.print(Text(_HELP))
-            case "\\s":
-                OUT.print(Text(progress_line(progress_of(self._db))))
-            case command if command.startswith("\\"):
-                raise MillstreamError("UNKNOWN_COMMAND", f"there is no command {text}", hint="\\? lists them")
-            case _:
-                for statement in parse_script(text):
-                    self._carry_out(statement, text)
+        if text.rstrip(";").lower() in ("exit", "quit", "help") or text.startswith("\\"):
+            return run_command(self._db, text.rstrip(";"), self._format)
+        for step in read_steps(text, "<sql>"):
+            self._run_step(step)
         return True
 
-    def _carry_out(self, statement: Statement, text: str) -> None:
-        if isinstance(statement, Subscribe):
-            view = self._db.catalog.view(statement.name, statement.position).name
+    def _run_step(self, step: Step) -> None:
+        if isinstance(step.statement, Subscribe):
+            view = known_view(self._db, step.statement)
             note("Ctrl-C stops")
-            follow(self._db, view, statement.from_epoch, self._format)
+            follow(self._db, view, step.statement.from_epoch, self._format)
             return
-        if isinstance(statement, CreateView | Explain | Insert | Delete) and not self._is_ready:
+        if (step.needs_spark or step.brings_work) and not self._is_ready:
             # The prompt is there before Spark is; only these have to wait for it.
             wait_for_spark(self._db)
             self._is_ready = True
         started = time.perf_counter()
-        outcome = carry_out(self._db, statement, text, "<sql>")
-        message = outcome.message
-        if isinstance(statement, Insert | Delete):
-            message = f"{message}{self._wait_until_read(statement.target)}"
-        if message:
-            OUT.print(Text(message))
-        if isinstance(outcome.result, Result):
-            show_result(outcome.result, self._format)
+        outcome = run_step(self._db, step)
+        if step.defines_input:
+            self._warm_up()
+        if isinstance(outcome, Done):
+            for notice in outcome.notices:
+                note(notice)
+            read = self._wait_until_read(outcome.name) if outcome.rows is not None else ""
+            OUT.print(Text(f"{words(outcome)}{read}"))
+        elif isinstance(outcome, Result):
+            show_result(outcome, self._format)
             if self._format is Format.TABLE:
                 OUT.print(Text(f"{(time.perf_counter() - started) * 1000:,.0f} ms", style="dim"))
 
+    def _warm_up(self) -> None:
+        """Have Spark start while the user types: where there is a stream, a view comes next."""
+        if self._warming is None and not self._is_ready:
+            self._warming = threading.Thread(target=self._start_spark, name="prompt-warm-up", daemon=True)
+            self._warming.start()
+
+    def _start_spark(self) -> None:
+        with suppress(MillstreamError):  # raised again to the statement that needs it
+            self._db.warm_up()
+
     def _wait_until_read(self, name: str) -> str:
         """Let the rows reach the views, so that the next SELECT sees them; but not for long."""
-        entry = self._db.catalog.find(name)
         until = time.monotonic() + _INSERT_PATIENCE_SECONDS
-        while isinstance(entry, StreamEntry) and rows_waiting(self._db, entry):
-            if time.monotonic() > until or self._db.status()["failure"] is not None:
-                return ", to be processed"
-            time.sleep(0.01)
-        return f", in epoch {self._db.store.last_epoch()}"
+        while (status := self._db.status())["failure"] is None and time.monotonic() <= until:
+            stream = find_stream(status, name)
+            if stream is None or not stream["waiting"]:
+                return f", in epoch {status['epoch']}"
+            self._db.wait_for_epoch(status["epoch"], 0.01)
+        return ", to be processed"
 
     def _report_failure(self) -> None:
         """Processing that failed in the background is shown once and tried again."""
@@ -175,7 +177,7 @@ class Prompt:
 class NameCompleter(Completer):
     """Keywords, relations and their columns."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: Connection) -> None:
         self._db = db
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
@@ -192,10 +194,16 @@ class NameCompleter(Completer):
                 yield Completion(shown, start_position=-len(word))
 
     def _names(self) -> list[str]:
-        names = {entry.name for entry in self._db.catalog} | set(self._db.catalog.readable().values())
-        for entry in self._db.catalog.streams():
-            names |= set(entry.stream.schema.names())
+        status = self._db.status()
+        names = {view["name"] for view in status["views"]}
+        for stream in status["streams"]:
+            name = stream["name"]
+            names |= {name, f"{name}__late", f"{name}__dead"} | self._columns(name)
         return sorted(names)
+
+    def _columns(self, name: str) -> set[str]:
+        (described,) = self._db.execute(f"DESCRIBE {quote_name(name)}")
+        return {row["column"] for row in described.rows()} if isinstance(described, Result) else set()
 
 
 def is_complete(text: str) -> bool:

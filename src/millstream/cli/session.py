@@ -9,17 +9,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from millstream.api import Connection
 from millstream.cli.console import ERR
 from millstream.engine.surface.connect import connect
-from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import EngineSettings
 
 
+def has_data(data: Path) -> bool:
+    return (data / "store.duckdb").exists()
+
+
 @contextmanager
-def opened(data: Path, *, must_exist: bool = False, eager: bool = True) -> Iterator[Database]:
+def opened(data: Path, *, must_exist: bool = False, eager: bool = True) -> Iterator[Connection]:
     """A database that is closed afterwards. With `eager`, Spark begins to start at once."""
-    if must_exist and not (data / "store.duckdb").exists():
+    if must_exist and not has_data(data):
         raise MillstreamError(
             "NO_DATA_DIR",
             f"there is no Millstream data in {data}",
@@ -31,7 +35,7 @@ def opened(data: Path, *, must_exist: bool = False, eager: bool = True) -> Itera
         yield db
 
 
-def wait_for_spark(db: Database) -> None:
+def wait_for_spark(db: Connection) -> None:
     """Spark starts in the background: show that something goes on until it is there."""
     if not ERR.is_terminal:
         db.warm_up()

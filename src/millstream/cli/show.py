@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -18,9 +18,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from millstream.api import Result
 from millstream.cli.console import OUT
 from millstream.cli.formats import Format
-from millstream.engine.surface.result import Result
 
 _ROWS_ON_TERMINAL = 1_000
 _CHANGE_COLUMNS = ("epoch", "op", "pane", "pane_index", "final")
@@ -62,11 +62,12 @@ def show_change(change: dict[str, Any], format: Format = Format.TABLE) -> None:
     OUT.print(Text.assemble((head, style), values), soft_wrap=True)
 
 
-def json_line(row: dict[str, Any]) -> str:
+def json_line(row: Mapping[str, Any]) -> str:
     return json.dumps(row, default=_json_value, ensure_ascii=False)
 
 
-def _show_boxed(result: Result, title: str | None) -> None:
+def boxed(result: Result, title: str | None) -> Table:
+    """The rows of a result as a table for a terminal, cut after some."""
     rows = result.rows()
     table = Table(box=box.ROUNDED, title=title, title_justify="left", title_style="bold", header_style="bold")
     for name in result.columns:
@@ -74,9 +75,13 @@ def _show_boxed(result: Result, title: str | None) -> None:
         table.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     for row in rows[:_ROWS_ON_TERMINAL]:
         table.add_row(*(Text("NULL", style="dim") if value is None else Text(_plain(value)) for value in row.values()))
-    OUT.print(table)
-    cut = f", the first {_ROWS_ON_TERMINAL:,} shown" if len(rows) > _ROWS_ON_TERMINAL else ""
-    OUT.print(Text(f"{count(len(rows), 'row')}{cut}", style="dim"))
+    return table
+
+
+def _show_boxed(result: Result, title: str | None) -> None:
+    OUT.print(boxed(result, title))
+    cut = f", the first {_ROWS_ON_TERMINAL:,} shown" if len(result) > _ROWS_ON_TERMINAL else ""
+    OUT.print(Text(f"{count(len(result), 'row')}{cut}", style="dim"))
 
 
 def _show_plain(result: Result, title: str | None) -> None:
@@ -119,7 +124,8 @@ def _json_value(value: Any) -> Any:
         case date():
             return value.isoformat()
         case Decimal():
-            return int(value) if value == value.to_integral_value() else str(value)
+            # Always text, or one column would have numbers and texts.
+            return str(value)
         case bytes():
             return value.hex()
         case _:

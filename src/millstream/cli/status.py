@@ -6,66 +6,84 @@ Reads only, and needs no Spark: figures come from the store and the log.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from millstream.api import Connection, Status
 from millstream.cli.console import OUT
-from millstream.cli.progress import Progress, instant, progress_of
+from millstream.cli.formats import StatusFormat
+from millstream.cli.progress import instant, lag
 from millstream.cli.session import opened
-from millstream.cli.show import count
-from millstream.engine.surface.database import Database
+from millstream.cli.show import count, json_line
 from millstream.sql.render import quote_name
 
 
-def show_status(data: Path) -> None:
+def show_status(data: Path, format: StatusFormat = StatusFormat.TABLE) -> None:
     with opened(data, must_exist=True, eager=False) as db:
-        progress = progress_of(db)
-        tables = [_streams(db, progress), _views(db)]
-        parts: list[RenderableType] = [_summary(db, data, progress), *(table for table in tables if table.row_count)]
+        status = db.status()
+        if format is StatusFormat.JSON:
+            print(json_line(_document(db, data, status)))
+            return
+        tables = [_streams(db, status), _views(db, status)]
+        parts: list[RenderableType] = [_summary(data, status), *(table for table in tables if table.row_count)]
         OUT.print(Group(*parts))
 
 
-def _summary(db: Database, data: Path, progress: Progress) -> Text:
-    rows = db.store.query(
-        "SELECT make_timestamp(max(committed_at)) AS at, coalesce(sum(rows_late), 0)::BIGINT AS late, "
-        "coalesce(sum(rows_dead + rows_failed), 0)::BIGINT AS dead FROM ms.epochs"
-    ).to_pylist()[0]
-    at = f", the last at {rows['at'].isoformat(sep=' ', timespec='seconds')} UTC" if rows["at"] else ""
+def _document(db: Connection, data: Path, status: Status) -> dict[str, Any]:
+    """All that the tables show, under the names of `Status`."""
+    streams = [{**stream, **_letters(db, stream["name"])} for stream in status["streams"]]
+    views = [{**view, "rows": _rows(db, view["name"])} for view in status["views"]]
+    return {**status, "bytes": _directory_bytes(data), "streams": streams, "views": views}
+
+
+def _summary(data: Path, status: Status) -> Text:
+    at = status["committed_at"]
+    last = f", the last at {at.isoformat(sep=' ', timespec='seconds')} UTC" if at is not None else ""
     return Text.assemble(
         (f"{data}", "bold"),
         f"  {_size(_directory_bytes(data))}\n",
-        f"{count(progress.epoch, 'epoch')}{at}\n",
-        f"{count(progress.rows, 'row')} read, {rows['late']:,} late, {rows['dead']:,} dead, ",
-        f"{progress.lag} waiting",
+        f"{count(status['epoch'], 'epoch')}{last}\n",
+        f"{count(status['rows_in'], 'row')} read, {status['rows_late']:,} late, {status['rows_dead']:,} dead, ",
+        f"{lag(status)} waiting",
     )
 
 
-def _streams(db: Database, progress: Progress) -> Table:
+def _streams(db: Connection, status: Status) -> Table:
     table = _table("stream", "kind", "source", "watermark", "lag", "late", "dead")
-    for stream in progress.streams:
+    for stream in status["streams"]:
+        letters = _letters(db, stream["name"])
         table.add_row(
-            stream.name,
-            "table" if stream.is_table else "stream",
-            stream.source,
-            instant(stream.watermark),
-            "?" if stream.waiting is None else f"{stream.waiting:,}",
-            f"{_rows(db, f'{stream.name}__late'):,}",
-            f"{_rows(db, f'{stream.name}__dead'):,}",
+            stream["name"],
+            "table" if stream["is_table"] else "stream",
+            stream["source"],
+            instant(stream["watermark"]),
+            "?" if stream["waiting"] is None else f"{stream['waiting']:,}",
+            _alarming(letters["late"], "yellow"),
+            _alarming(letters["dead"], "red"),
         )
     return table
 
 
-def _views(db: Database) -> Table:
+def _alarming(number: int, colour: str) -> Text:
+    return Text(f"{number:,}", style=f"bold {colour}" if number else "")
+
+
+def _views(db: Connection, status: Status) -> Table:
     table = _table("view", "rows", "state")
-    for view in db.catalog.views():
-        table.add_row(view.name, f"{_rows(db, view.name):,}", db.history.state(view))
+    for view in status["views"]:
+        table.add_row(view["name"], f"{_rows(db, view['name']):,}", view["state"])
     return table
 
 
-def _rows(db: Database, relation: str) -> int:
+def _letters(db: Connection, stream: str) -> dict[str, int]:
+    return {kind: _rows(db, f"{stream}__{kind}") for kind in ("late", "dead")}
+
+
+def _rows(db: Connection, relation: str) -> int:
     return int(db.query(f"SELECT count(*) AS n FROM {quote_name(relation)}").rows()[0]["n"])
 
 

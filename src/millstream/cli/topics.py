@@ -17,16 +17,17 @@ import pyarrow as pa
 from rich.live import Live
 from rich.text import Text
 
+from millstream.api import Connection, Status, StreamStatus, Topics
 from millstream.cli.console import ERR, note
 from millstream.cli.formats import Format
 from millstream.cli.interrupts import stop_on_interrupt
+from millstream.cli.progress import find_stream, find_view
+from millstream.cli.script import catch_up
 from millstream.cli.session import opened, wait_for_spark
 from millstream.cli.show import count, json_line, show_change
-from millstream.engine.define.catalog import StreamEntry, ViewEntry
-from millstream.engine.surface.database import Database
-from millstream.log import Topic
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.time import to_datetime
+from millstream.sql.statements import Subscribe
 
 _BATCH_LINES = 5_000
 _BATCH_SECONDS = 0.2
@@ -39,17 +40,15 @@ _LOOK_SECONDS = 0.2
 def produce(name: str, data: Path, file: Path | None, *, create: bool) -> None:
     """Append lines of a file or of stdin; each batch is durable before the next is read."""
     with opened(data, must_exist=not create, eager=False) as db:
-        entry = _stream_of(db, name)
-        topic = None if entry is not None else _raw_topic(db, name, create=create)
-        target = entry.name if entry is not None else name
+        stream = _stream_of(db.status(), name)
+        if stream is None:
+            _check_topic(db, name, create=create)
+        target = stream["name"] if stream is not None else name
         total, started = 0, time.monotonic()
         with Live(console=ERR, refresh_per_second=8, transient=True) as live:
             try:
                 for lines in _lines(file):
-                    if entry is not None:
-                        total += db.insert_lines(entry.name, lines)
-                    elif topic is not None:
-                        total += topic.append(pa.table({"_raw": pa.array(lines, pa.binary())})).rows
+                    total += db.insert_lines(target, lines) if stream is not None else db.topics.append(name, lines)
                     rate = total / max(time.monotonic() - started, 1e-6)
                     if ERR.is_terminal:
                         live.update(Text(f"{count(total, 'row')} into {target} · {rate:,.0f} rows/s"))
@@ -93,31 +92,26 @@ def _clean(lines: Iterable[bytes]) -> Iterator[bytes]:
             yield bare
 
 
-def _stream_of(db: Database, name: str) -> StreamEntry | None:
-    entry = db.catalog.find(name)
-    if isinstance(entry, StreamEntry):
-        return entry
-    if isinstance(entry, ViewEntry):
+def _stream_of(status: Status, name: str) -> StreamStatus | None:
+    """The stream or table of a name, or the one that reads the topic of that name."""
+    if (view := find_view(status, name)) is not None:
         raise MillstreamError(
-            "NOT_INSERTABLE", f"{entry.name} is a view: rows cannot be inserted", hint="name the stream it reads"
+            "NOT_INSERTABLE", f"{view} is a view: rows cannot be inserted", hint="name the stream it reads"
         )
-    for stream in db.catalog.streams():
-        if stream.topic is not None and stream.topic.name == name:
-            return stream
-    return None
+    by_topic = (stream for stream in status["streams"] if stream["topic"] == name)
+    return find_stream(status, name) or next(by_topic, None)
 
 
-def _raw_topic(db: Database, name: str, *, create: bool) -> Topic:
+def _check_topic(db: Connection, name: str, *, create: bool) -> None:
     if create:
-        return db.log.create_topic(name)
-    if name in db.log.topics():
-        return db.log.topic(name)
-    known = [entry.name.lower() for entry in db.catalog.streams()]
-    raise MillstreamError(
-        "UNKNOWN_TOPIC",
-        f"there is no stream, table or topic {name!r}",
-        hint=did_you_mean(name, known) or "create a stream first, or make a topic with --create",
-    )
+        db.topics.create(name)
+    elif name not in db.topics.names():
+        known = [stream["name"].lower() for stream in db.status()["streams"]]
+        raise MillstreamError(
+            "UNKNOWN_TOPIC",
+            f"there is no stream, table or topic {name!r}",
+            hint=did_you_mean(name, known) or "create a stream first, or make a topic with --create",
+        )
 
 
 # -- tail ----------------------------------------------------------------------------------------
@@ -125,42 +119,54 @@ def _raw_topic(db: Database, name: str, *, create: bool) -> Topic:
 
 def tail(name: str, data: Path, *, from_epoch: int, last: int | None, once: bool, format: Format) -> None:
     with opened(data, must_exist=True, eager=False) as db:
-        entry = db.catalog.find(name)
-        if isinstance(entry, ViewEntry):
-            _tail_view(db, entry.name, from_epoch, once=once, format=format)
+        status = db.status()
+        view = find_view(status, name)
+        if view is not None:
+            _tail_view(db, view, from_epoch, once=once, format=format)
             return
-        stream = _stream_of(db, name)
-        if stream is not None and stream.topic is None:
+        stream = _stream_of(status, name)
+        if stream is not None and stream["topic"] is None:
             raise MillstreamError(
                 "NOT_A_LOG",
-                f"{stream.name} reads from {stream.options.source!r}: its rows are not in the log",
+                f"{stream['name']} reads from {stream['source']!r}: its rows are not in the log",
                 hint="tail a view over it",
             )
-        if stream is not None and stream.topic is not None:
-            topic = db.log.topic(stream.topic.name)
-        elif name in db.log.topics():
-            topic = db.log.topic(name)
-        else:
-            known = [entry.name.lower() for entry in db.catalog]
+        topic = name if stream is None or stream["topic"] is None else stream["topic"]
+        if topic not in db.topics.names():
+            relations = [relation["name"].lower() for relation in (*status["streams"], *status["views"])]
             raise MillstreamError(
-                "UNKNOWN_TOPIC", f"there is no view, stream or topic {name!r}", hint=did_you_mean(name, known)
+                "UNKNOWN_TOPIC", f"there is no view, stream or topic {name!r}", hint=did_you_mean(name, relations)
             )
-        _tail_topic(topic, last, once=once)
+        _tail_topic(db.topics, topic, last, once=once)
 
 
-def _tail_view(db: Database, view: str, from_epoch: int, *, once: bool, format: Format) -> None:
-    wait_for_spark(db)
+def _tail_view(db: Connection, view: str, from_epoch: int, *, once: bool, format: Format) -> None:
     if once:
-        db.drain()
+        catch_up(db)
         for change in db.changes(view, max(from_epoch - 1, 0)):
             show_change(change, format)
         return
+    wait_for_spark(db)
     db.start()
     follow(db, view, from_epoch, format)
     db.stop()
 
 
-def follow(db: Database, view: str, from_epoch: int, format: Format) -> None:
+def known_view(db: Connection, subscribe: Subscribe) -> str:
+    """The view that a SUBSCRIBE names."""
+    status = db.status()
+    view = find_view(status, subscribe.name)
+    if view is None:
+        raise MillstreamError(
+            "UNKNOWN_VIEW",
+            f"there is no view {subscribe.name!r}",
+            hint=did_you_mean(subscribe.name, (known["name"].lower() for known in status["views"])),
+            position=subscribe.position,
+        )
+    return view
+
+
+def follow(db: Connection, view: str, from_epoch: int, format: Format) -> None:
     """Print the changes of a view as they come, until Ctrl-C."""
     changes = db.subscribe(view, from_epoch)
     with stop_on_interrupt(changes.end):
@@ -168,18 +174,18 @@ def follow(db: Database, view: str, from_epoch: int, format: Format) -> None:
             show_change(change, format)
 
 
-def _tail_topic(topic: Topic, last: int | None, *, once: bool) -> None:
-    offsets = topic.start_offsets()
+def _tail_topic(topics: Topics, name: str, last: int | None, *, once: bool) -> None:
+    there = topics.offsets(name)
+    places = dict(there.start)
     if last is not None:
-        ends = topic.end_offsets()
-        offsets = {p: max(start, ends[p] - last) for p, start in offsets.items()}
+        places = {p: max(start, there.end[p] - last) for p, start in places.items()}
     with stop_on_interrupt() as stop:
         while True:
-            for partition, start in offsets.items():
-                end = topic.end_offsets()[partition]
-                for batch in topic.read(partition, start, end):
+            ends = topics.offsets(name).end
+            for partition, start in places.items():
+                for batch in topics.read(name, partition, start, ends[partition]):
                     _print_rows(batch, partition)
-                offsets[partition] = max(start, end)
+                places[partition] = max(start, ends[partition])
             if once or stop.wait(_LOOK_SECONDS):
                 return
 

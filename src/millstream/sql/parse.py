@@ -7,8 +7,10 @@ functions a query calls (see `millstream.sql.functions`), nor whether names exis
 
 from __future__ import annotations
 
+import re
+
 from sqlglot.errors import SqlglotError, TokenError
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from millstream.model.errors import MillstreamError, Position
 from millstream.sql.dialect import StreamSQL
@@ -43,6 +45,26 @@ def parse_script(text: str, source: str = "<sql>") -> tuple[Statement, ...]:
         raise MillstreamError(
             "SYNTAX_ERROR", "this text is not understood", position=parser.span(parser._curr)
         ) from error
+
+
+def split_script(text: str, source: str = "<sql>") -> tuple[str, ...]:
+    """The text once per statement, with all others blanked out: positions in each are positions in the text.
+
+    >>> split_script("SELECT 1; SELECT 2")
+    ('SELECT 1          ', '          SELECT 2')
+    """
+    chunks: list[list[Token]] = [[]]
+    for token in _tokens(StreamSQL(), text, source):
+        if token.token_type == TokenType.SEMICOLON:
+            chunks.append([])
+        else:
+            chunks[-1].append(token)
+    return tuple(_alone(text, chunk[0].start, chunk[-1].end + 1) for chunk in chunks if chunk)
+
+
+def _alone(text: str, start: int, end: int) -> str:
+    before, after = (re.sub(r"[^\n]", " ", part) for part in (text[:start], text[end:]))
+    return f"{before}{text[start:end]}{after}"
 
 
 def parse_statement(text: str, source: str = "<sql>") -> Statement:

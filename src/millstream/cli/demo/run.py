@@ -13,17 +13,16 @@ from typing import Any
 from rich.live import Live
 from rich.text import Text
 
+from millstream.api import Connection
 from millstream.cli.console import ERR, OUT, note
 from millstream.cli.demo.display import Frame, Summary, line, picture, report
 from millstream.cli.demo.feed import Feed, Posts
 from millstream.cli.demo.proof import prove
 from millstream.cli.demo.watch import ChangeWatch, LatencyWatch
 from millstream.cli.interrupts import stop_on_interrupt
+from millstream.cli.progress import find_stream
 from millstream.cli.session import opened, wait_for_spark
-from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
-from millstream.model.time import to_datetime
-from millstream.store.protocol import BEGINNING
 
 _FRAME_SECONDS = 0.25
 _LINE_SECONDS = 2.0
@@ -54,7 +53,7 @@ def run_demo(*, seconds: float | None, seed: int, rate: int, data: Path | None) 
 
 
 class _Demo:
-    def __init__(self, db: Database, posts: Posts, kept: Path, seconds: float | None) -> None:
+    def __init__(self, db: Connection, posts: Posts, kept: Path, seconds: float | None) -> None:
         self._db = db
         self._seconds = seconds
         self._feed = Feed(posts, lambda rows: db.insert("posts", rows), kept)
@@ -115,10 +114,10 @@ class _Demo:
     def _frame(self) -> Frame:
         db = self._db
         now = time.perf_counter() - self._began
-        progress = db.store.progress("posts")
-        read = sum(progress.offsets.values()) if progress is not None else 0
-        micros = progress.watermark if progress is not None else BEGINNING
-        watermark = None if micros == BEGINNING else to_datetime(micros)
+        status = db.status()
+        stream = find_stream(status, "posts")
+        read = stream["position"] if stream is not None else 0
+        watermark = stream["watermark"] if stream is not None else None
         self._marks = [(at, rows) for at, rows in self._marks if now - at < 3] + [(now, read)]
         first_at, first_rows = self._marks[0]
         trending: list[dict[str, Any]] = []
@@ -131,7 +130,7 @@ class _Demo:
         return Frame(
             elapsed=now,
             total=self._seconds,
-            epoch=db.store.last_epoch(),
+            epoch=status["epoch"],
             posts=read,
             rate=(read - first_rows) / (now - first_at) if now > first_at else 0.0,
             watermark=watermark,
@@ -157,7 +156,7 @@ class _Demo:
         late = db.query("SELECT count(DISTINCT id) AS n FROM posts__late").rows()[0]["n"]
         summary = Summary(
             posts=self._feed.sent,
-            epochs=db.store.last_epoch(),
+            epochs=db.status()["epoch"],
             rows_per_second=(self._feed.sent - self._warm_up_posts) / taken if taken > 0 else 0.0,
             median_ms=self._latency.milliseconds(50),
             p99_ms=self._latency.milliseconds(99),

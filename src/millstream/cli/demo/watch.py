@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from millstream.api import Connection, Subscription
 from millstream.cli.demo.feed import Feed
-from millstream.engine.surface.database import Database
-from millstream.engine.surface.subscription import Subscription
+from millstream.cli.progress import find_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Correction:
 class LatencyWatch:
     """Insert → committed, for every batch of the feed."""
 
-    def __init__(self, db: Database, feed: Feed) -> None:
+    def __init__(self, db: Connection, feed: Feed) -> None:
         self._db = db
         self._feed = feed
         self._stop = False
@@ -47,15 +47,14 @@ class LatencyWatch:
         self._thread.start()
 
     def _run(self) -> None:
-        committed = self._db.loop.committed
+        epoch = 0
         while not self._stop:
-            with committed:
-                committed.wait(0.2)
+            epoch = self._db.wait_for_epoch(epoch, 0.2)
             self._look()
 
     def _look(self) -> None:
-        progress = self._db.store.progress("posts")
-        read = sum(progress.offsets.values()) if progress is not None else 0
+        stream = find_stream(self._db.status(), "posts")
+        read = stream["position"] if stream is not None else 0
         now = time.perf_counter()
         pending = self._feed.pending
         while pending and pending[0][0] <= read:

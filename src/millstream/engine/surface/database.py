@@ -39,7 +39,7 @@ from millstream.engine.surface.parameters import bind
 from millstream.engine.surface.result import Result
 from millstream.engine.surface.scripts import kept, place_stream
 from millstream.engine.surface.statements import Statements
-from millstream.engine.surface.status import status_of
+from millstream.engine.surface.status import is_caught_up, status_of
 from millstream.engine.surface.subscription import Subscription
 from millstream.engine.surface.topics import LogTopics
 from millstream.log import Log
@@ -48,7 +48,7 @@ from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock, SystemClock
 from millstream.plan.compute import Compute, OpenCompute
 from millstream.sql import parse_script, parse_statement
-from millstream.sql.statements import CreateFunction, CreateStream, Select
+from millstream.sql.statements import CreateFunction, CreateStream, Select, Statement
 from millstream.store.duckdb.store import DuckDBStore
 
 _NO_STARTS = Starts()
@@ -97,6 +97,11 @@ class Database:
         self._check_open()
         statements = bind(parse_script(text, source), parameters, text, source)
         return [self._statements.run(statement, text, source) for statement in statements]
+
+    def run(self, statement: Statement, text: str, source: str) -> Outcome:
+        """Run a statement that has been parsed already."""
+        self._check_open()
+        return self._statements.run(statement, text, source)
 
     def apply(self, script: str, *, source: str = "<sql>", starts: Starts = _NO_STARTS) -> list[Outcome]:
         """Run a script that may have run before: a CREATE whose object is there unchanged is skipped.
@@ -266,6 +271,11 @@ class Database:
             committed.wait_for(lambda: last_epoch() > after or not self._open, timeout_seconds)
         self._check_open()
         return last_epoch()
+
+    def is_caught_up(self) -> bool:
+        """Whether `drain` would find no row to read, as far as sources can tell. Starts no Spark job."""
+        self._check_open()
+        return is_caught_up(self._parts)
 
     def start(self) -> None:
         """Process continuously, in the background."""

@@ -60,3 +60,15 @@ def _waiting(parts: Parts, entry: StreamEntry) -> int | None:
     read = progress.offsets if progress is not None else {}
     starts = entry.source.start()
     return sum(max(0, end - max(read.get(p, 0), starts[p])) for p, end in topic.end_offsets().items())
+
+
+def is_caught_up(parts: Parts) -> bool:
+    """Whether no source has unread rows and no view reads history. A pushed source cannot tell."""
+    return parts.history.is_done() and all(_is_read(parts, entry) for entry in parts.catalog.streams())
+
+
+def _is_read(parts: Parts, entry: StreamEntry) -> bool:
+    progress = parts.store.progress(entry.name)
+    read = {**entry.source.start(), **(progress.offsets if progress is not None else {})}
+    ends = entry.source.end()
+    return entry.options.pushed() is None and all(end <= read.get(p, 0) for p, end in ends.items())

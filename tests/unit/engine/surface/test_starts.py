@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from millstream.cli.starts import read_starts
+from millstream.engine.surface.starts import read_starts
 from millstream.model.errors import MillstreamError
 
 
