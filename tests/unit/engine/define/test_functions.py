@@ -1,0 +1,77 @@
+"""Users' functions: what becomes known to the store and to what computes, and what is refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from millstream.engine.surface.database import Database
+from millstream.model.errors import MillstreamError
+from tests.inprocess_compute import InProcessCompute
+from tests.unit.engine.conftest import Open
+
+
+def twice(values: pa.Array) -> pa.Array:
+    return pc.multiply(values, 2)
+
+
+def create(db: Database, name: str = "twice") -> None:
+    db.create_function(name, twice, arguments=["BIGINT"], returns="BIGINT")
+
+
+def states(db: Database) -> dict[str, str]:
+    return {row["name"]: row["status"] for row in db.sql("SHOW FUNCTIONS").rows()}
+
+
+def test_a_function_is_known_to_what_computes(db: Database, compute: InProcessCompute) -> None:
+    create(db)
+    assert [function.name for function in compute.functions] == ["twice"]
+    create(db, "also")
+    assert [function.name for function in compute.functions] == ["also", "twice"]
+
+
+def test_the_store_calls_it(db: Database) -> None:
+    create(db)
+    db.sql("CREATE TABLE t (k BIGINT PRIMARY KEY)")
+    db.insert("t", [{"k": 4}])
+    db.drain()
+    assert db.query("SELECT twice(k) AS n FROM t").rows() == [{"n": 8}]
+
+
+def test_after_a_restart_it_is_missing_until_it_is_passed_again(open_database: Open) -> None:
+    db = open_database()
+    create(db)
+    db.close()
+    compute = InProcessCompute()
+    db = open_database(compute=compute)
+    assert states(db) == {"twice": "missing"}
+    assert compute.functions == ()
+    create(db)
+    assert states(db) == {"twice": "ready"}
+    assert [function.name for function in compute.functions] == ["twice"]
+
+
+@pytest.mark.parametrize("name", ["count", "upper", "sum"])
+def test_names_of_sql_are_refused(db: Database, name: str) -> None:
+    with pytest.raises(MillstreamError) as refused:
+        create(db, name)
+    assert refused.value.code == "RESERVED_NAME"
+    assert states(db) == {}
+
+
+def test_only_modules_that_are_allowed_are_imported(db: Database, compute: InProcessCompute) -> None:
+    with pytest.raises(MillstreamError) as refused:
+        db.sql("CREATE FUNCTION f (x BIGINT) RETURNS BIGINT AS 'os:getpid'")
+    assert refused.value.code == "MODULE_NOT_ALLOWED"
+    assert compute.functions == ()
+
+
+def test_a_name_is_taken_once(db: Database) -> None:
+    create(db)
+    with pytest.raises(MillstreamError) as refused:
+        create(db, "TWICE")
+    assert refused.value.code == "ALREADY_EXISTS"
+    db.sql("DROP FUNCTION twice")
+    create(db, "TWICE")
+    assert states(db) == {"TWICE": "ready"}

@@ -1,0 +1,99 @@
+"""Views that get another definition, without a JVM."""
+
+from __future__ import annotations
+
+import pytest
+
+from millstream.engine.surface.database import Database
+from millstream.model.errors import MillstreamError
+from tests.inprocess_compute import InProcessCompute
+from tests.unit.engine.conftest import Open
+
+COUNT = "SELECT k, count(*) AS n FROM s GROUP BY k"
+SUM = "SELECT k, sum(v) AS n FROM s GROUP BY k"
+
+
+@pytest.fixture
+def filled(db: Database) -> Database:
+    db.sql(f"CREATE STREAM s (k BIGINT, v BIGINT); CREATE MATERIALIZED VIEW v AS {COUNT}")
+    db.insert("s", [{"k": 1, "v": 10}, {"k": 1, "v": 20}])
+    db.drain()
+    return db
+
+
+def replace(db: Database, query: str, options: str = "") -> None:
+    db.sql(f"CREATE OR REPLACE MATERIALIZED VIEW v {options} AS {query}")
+
+
+def content(db: Database) -> list[dict[str, int]]:
+    return list(db.query("SELECT * FROM v").rows())
+
+
+def test_the_same_definition_builds_nothing(filled: Database, compute: InProcessCompute) -> None:
+    replace(filled, COUNT)
+    assert filled.catalog.view("v").successor is None
+    assert compute.lane("past").reads == []
+
+
+def test_other_options_take_effect_in_place(filled: Database) -> None:
+    replace(filled, COUNT, "WITH (changelog_retain = '2 days')")
+    assert filled.catalog.view("v").successor is None
+    assert content(filled) == [{"k": 1, "n": 2}]
+
+
+def test_another_query_is_built_beside_the_old_one(filled: Database, compute: InProcessCompute) -> None:
+    replace(filled, SUM)
+    assert sorted(view.name for _, view in compute.forms) == ["v", "v~"]
+    assert content(filled) == [{"k": 1, "n": 2}]
+    filled.drain()
+    assert content(filled) == [{"k": 1, "n": 30}]
+    assert "v~" not in [view.name for _, view in compute.forms]
+
+
+def test_the_last_replacement_counts(filled: Database, compute: InProcessCompute) -> None:
+    replace(filled, SUM)
+    replace(filled, "SELECT k, max(v) AS n FROM s GROUP BY k")
+    filled.drain()
+    assert content(filled) == [{"k": 1, "n": 20}]
+    assert "v~" not in [view.name for _, view in compute.forms]
+
+
+def test_a_replacement_is_taken_back_by_the_old_definition(filled: Database) -> None:
+    replace(filled, SUM)
+    replace(filled, COUNT)
+    assert filled.catalog.view("v").successor is None
+    filled.drain()
+    assert content(filled) == [{"k": 1, "n": 2}]
+
+
+def test_a_view_cannot_read_itself(filled: Database) -> None:
+    filled.sql("CREATE MATERIALIZED VIEW w AS SELECT n FROM v")
+    with pytest.raises(MillstreamError):
+        replace(filled, "SELECT n AS k, n FROM w")
+    assert filled.catalog.view("v").successor is None
+    filled.drain()
+    assert content(filled) == [{"k": 1, "n": 2}]
+
+
+def test_what_others_read_must_stay(filled: Database, compute: InProcessCompute) -> None:
+    filled.sql("CREATE MATERIALIZED VIEW w AS SELECT n FROM v")
+    with pytest.raises(MillstreamError):
+        replace(filled, "SELECT k, count(*) AS other FROM s GROUP BY k")
+    assert filled.catalog.view("v").successor is None
+    assert "v~" not in [view.name for _, view in compute.forms]
+
+
+def test_what_is_being_rebuilt_is_not_rebuilt_again(filled: Database) -> None:
+    filled.sql("ALTER MATERIALIZED VIEW v REBUILD")
+    with pytest.raises(MillstreamError) as refused:
+        filled.sql("ALTER MATERIALIZED VIEW v REBUILD")
+    assert refused.value.code == "BEING_BUILT"
+
+
+def test_a_replacement_goes_on_after_a_restart(open_database: Open, filled: Database) -> None:
+    replace(filled, SUM)
+    filled.close()
+    db = open_database()
+    assert content(db) == [{"k": 1, "n": 2}]
+    db.drain()
+    assert content(db) == [{"k": 1, "n": 30}]

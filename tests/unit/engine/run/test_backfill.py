@@ -1,0 +1,136 @@
+"""The past, read for new views and views that are built again, without a JVM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import millstream as ms
+from millstream.engine.surface.database import Database
+from millstream.plan.compute import Portion
+from tests.inprocess_compute import InProcessCompute
+from tests.unit.engine.conftest import Open
+
+STREAM = "CREATE STREAM s (k BIGINT, v BIGINT)"
+SUMS = "SELECT k, sum(v) AS n FROM s GROUP BY k"
+
+
+@pytest.fixture
+def past(open_database: Open, compute: InProcessCompute) -> Database:
+    """A stream of thirty rows, all of them processed, in a database whose epochs have ten."""
+    db = open_database(compute=compute, max_epoch_rows=10)
+    db.sql(STREAM)
+    db.insert("s", [{"k": n % 3, "v": n} for n in range(30)])
+    db.drain()
+    return db
+
+
+def content(db: Database, view: str = "v") -> dict[int, int]:
+    return {row["k"]: row["n"] for row in db.query(f"SELECT * FROM {view}").rows()}
+
+
+WHOLE = {key: sum(range(key, 30, 3)) for key in range(3)}
+
+
+def test_a_new_view_reads_the_past_in_slices(past: Database, compute: InProcessCompute) -> None:
+    past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
+    entry = past.catalog.view("v")
+    assert past.history.state(entry) == "reading history, 0 % done"
+    assert past.history.step()
+    assert past.history.state(entry) == "reading history, 33 % done"
+    while past.history.step():
+        pass
+    assert past.history.state(entry) == "live"
+    assert past.history.is_done()
+    assert content(past) == WHOLE
+    assert len(compute.lane("past").reads) == 3
+    assert compute.open == 0
+
+
+def test_rows_that_arrive_meanwhile_are_counted_once(past: Database) -> None:
+    past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
+    past.history.step()
+    past.insert("s", [{"k": 0, "v": 1000}])
+    while past.loop.run() is not None:
+        pass
+    while past.history.step():
+        pass
+    assert content(past) == {**WHOLE, 0: WHOLE[0] + 1000}
+
+
+def test_without_backfill_a_view_begins_now(past: Database, compute: InProcessCompute) -> None:
+    past.sql(f"CREATE MATERIALIZED VIEW v WITH (backfill = 'false') AS {SUMS}")
+    assert not past.history.step()
+    past.insert("s", [{"k": 0, "v": 5}])
+    past.drain()
+    assert content(past) == {0: 5}
+
+
+def test_beside_live_epochs_another_lane_reads(past: Database, compute: InProcessCompute) -> None:
+    past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
+    assert past.history.step(beside=True)
+    assert len(compute.lane("beside").reads) == 1
+    assert compute.lane("past").reads == []
+
+
+def test_a_view_that_is_dropped_meanwhile_gets_nothing(past: Database, compute: InProcessCompute) -> None:
+    past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
+    before = past.store.last_epoch()
+
+    def drop(_: Portion) -> None:
+        compute.on_read = lambda portion: None
+        past.sql("DROP MATERIALIZED VIEW v")
+
+    compute.on_read = drop
+    assert past.history.step()
+    assert past.store.last_epoch() == before
+    assert not past.history.step()
+    assert compute.open == 0
+
+
+def test_a_slice_that_fails_is_read_again(past: Database, compute: InProcessCompute) -> None:
+    past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
+    past.history.step()
+
+    def fail(_: Portion) -> None:
+        raise ms.MillstreamError("SPARK_FAILED", "no")
+
+    compute.on_read = fail
+    with pytest.raises(ms.MillstreamError):
+        past.history.step()
+    compute.on_read = lambda portion: None
+    past.drain()
+    assert content(past) == WHOLE
+
+
+def test_history_goes_on_after_a_restart(open_database: Open, past: Database) -> None:
+    past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
+    past.history.step()
+    past.close()
+    compute = InProcessCompute()
+    db = open_database(compute=compute, max_epoch_rows=10)
+    db.drain()
+    assert content(db) == WHOLE
+    assert len(compute.lane("past").reads) == 2
+
+
+def test_what_is_rebuilt_is_the_same(past: Database) -> None:
+    past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
+    past.drain()
+    past.sql("ALTER MATERIALIZED VIEW v REBUILD")
+    assert past.history.state(past.catalog.view("v")).startswith("rebuilding")
+    past.drain()
+    assert past.history.state(past.catalog.view("v")) == "live"
+    assert content(past) == WHOLE
+
+
+def test_the_old_contents_are_read_until_the_new_ones_are_there(past: Database) -> None:
+    past.sql("CREATE MATERIALIZED VIEW v AS SELECT k, min(v) AS n FROM s GROUP BY k")
+    past.drain()
+    old: dict[int, Any] = content(past)
+    past.sql(f"CREATE OR REPLACE MATERIALIZED VIEW v AS {SUMS}")
+    past.history.step()
+    assert content(past) == old
+    past.drain()
+    assert content(past) == WHOLE
