@@ -9,7 +9,7 @@ from millstream.cli.console import OUT
 from millstream.cli.formats import Format
 from millstream.cli.progress import progress_line
 from millstream.cli.show import show_result
-from millstream.model.errors import MillstreamError, did_you_mean
+from millstream.model.errors import MillstreamError
 from millstream.sql.render import quote_name
 
 HELP = r"""Statements end with ';' and may take several lines.
@@ -57,7 +57,7 @@ def run_command(db: Connection, text: str, format: Format) -> bool:
             raise MillstreamError(
                 "UNKNOWN_COMMAND",
                 f"there is no command {text}",
-                hint=did_you_mean(command, _COMMANDS) if command.lower() not in _COMMANDS else "it needs a name",
+                hint="it needs a name" if command.lower() in _COMMANDS else r"\? lists them",
             )
     return True
 
