@@ -34,7 +34,6 @@ from millstream.model.errors import MillstreamError
 
 FRAME_TARGET_BYTES = 8 * 1024 * 1024
 _PLACE = "_place"
-_NO_ROWS = pa.record_batch({OFFSET: pa.array([], type=pa.int64()), LANDED_AT: pa.array([], type=pa.int64())})
 
 Offsets = npt.NDArray[np.int64]
 
@@ -229,6 +228,11 @@ def _rewrite(group: Sequence[Segment], kept: Offsets, end: int, compression: str
     return rewritten
 
 
+def _no_rows() -> pa.RecordBatch:
+    # Not a constant: the first array that Arrow makes of a list imports pandas, which delays every command.
+    return pa.record_batch({OFFSET: pa.array([], type=pa.int64()), LANDED_AT: pa.array([], type=pa.int64())})
+
+
 def _rewrite_one(
     descriptor: int,
     index: FrameIndex,
@@ -239,9 +243,9 @@ def _rewrite_one(
     compression: str | None,
 ) -> int:
     """Write what stays of one segment, answering for the offsets from its base up to `bound`."""
-    bodies = [(batch, encode(batch, sparse=True, compression=compression)) for batch in _runs(segment, kept)] or [
-        (_NO_ROWS, encode(_NO_ROWS, sparse=True))
-    ]
+    bodies = [(batch, encode(batch, sparse=True, compression=compression)) for batch in _runs(segment, kept)]
+    if not bodies:
+        bodies = [(empty := _no_rows(), encode(empty, sparse=True))]
     first_offset = segment.base
     for number, (batch, body) in enumerate(bodies):
         following: tuple[pa.RecordBatch, Body] | None = bodies[number + 1] if number + 1 < len(bodies) else None
