@@ -48,9 +48,9 @@ class InProcessCompute:
         self.asked: list[tuple[str, str]] = []
         """The rows that were asked for after a read: (kind, relation)."""
         self.open = 0
-        """How many reads are open."""
+        """The number of open reads."""
         self.typed = 0
-        """How many expressions were asked for their types."""
+        """The number of expressions whose types were asked for."""
         self.forms: dict[tuple[Stream, View], NativeView] = {}
         self._connection = open_kernel(threads=1)
         self._lanes: dict[LaneName, InProcessLane] = {
@@ -384,14 +384,14 @@ def _newest(stream: Stream, rows: pa.Table) -> dict[int, int]:
 
 
 class _AnySchema:
-    """A schema in which every column is a number: for a form of which only the expressions are read."""
+    """A schema in which every column is a number: only the expressions of such a form are read."""
 
     def field(self, name: str) -> pa.Field:
         return pa.field(name, pa.int64())
 
 
 def _spark_type(type_: pa.DataType) -> pa.DataType:
-    """What Spark has where DuckDB has this: sums are 128 bits wide there, and text is text."""
+    """Spark's type for one of DuckDB's, whose sums are 128 bits wide."""
     if pa.types.is_unsigned_integer(type_) or type_ == pa.decimal128(38, 0):
         return pa.int64()
     if pa.types.is_large_string(type_):

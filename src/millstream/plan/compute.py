@@ -97,13 +97,13 @@ class Computed:
     seconds: float
     """How long it took: of portions that were computed together, its share."""
     failures: Mapping[str, MillstreamError] = field(default_factory=dict)
-    """The views of which no delta can be computed, and why; the others have theirs."""
+    """The views whose deltas cannot be computed, and why; the others have theirs."""
     work_seconds: float = 0.0
     """The time of processors that it took, where that is known."""
 
 
 OPEN_AT_ONCE = 3
-"""So many reads of a lane may be open at a time: one is committed, one computed ahead, one about to be closed."""
+"""The most reads of a lane that are open at a time: one in its commit, one ahead, one about to be closed."""
 
 LaneName = Literal["present", "past", "beside"]
 """Live epochs; history while nothing else runs; history while live epochs run, to which it leaves a core."""

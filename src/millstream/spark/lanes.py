@@ -99,10 +99,10 @@ class SparkLane:
         return self._sessions.prepared(slice_.frame.sparkSession) if isinstance(slice_, BatchSlice) else self._spark()
 
     def _tasks(self, spark: SparkSession, *, ahead: bool) -> int:
-        """How many tasks a job may have at a time.
+        """The number of tasks that a job may have at a time.
 
-        One that is done beside a commit has as many as are ready when the commit is: what more of them find of
-        the same groups, the store would have to put together.
+        A job that runs during a commit has as many as are ready when the commit is. More of them would find the
+        same groups again, and the store would have to merge these.
         """
         if self._most_tasks is None:
             most = spark.sparkContext.defaultParallelism
@@ -118,7 +118,7 @@ class SparkLane:
 
 
 def tasks_beside(work: float, commit: float, most: int) -> int:
-    """How many tasks do so many seconds of work during a commit, if not all.
+    """The number of tasks that do `work` seconds of work during a commit of `commit` seconds, at most all.
 
     >>> [tasks_beside(work, 1.0, 4) for work in (0.2, 1.5, 9.0)], tasks_beside(0.2, 0.0, 4)
     ([1, 2, 4], 4)

@@ -1,4 +1,4 @@
-"""The Spark sessions of a database: one for live epochs and one for what is read beside them.
+"""The Spark sessions of a database: one for live epochs and one for history that is read meanwhile.
 
 Owns when Spark starts and when sessions are made: when they are first needed, unless Spark was told
 to begin before. A session that is handed out knows the users' functions. Must not stop Spark, which

@@ -20,7 +20,7 @@ from millstream.store.protocol import BEGINNING, ViewPart
 
 
 def judge(plan: View, delta: ViewDelta, decoded: int, before: int, after: int) -> ViewPart:
-    """Part a delta of so many rows into what is used and what is late, and check that every row is accounted for."""
+    """Split a delta into used and late rows, and check that all `decoded` rows are accounted for."""
     rows, late = split_late(plan, delta.rows, before)
     part = ViewPart(
         plan,

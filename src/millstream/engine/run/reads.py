@@ -1,7 +1,7 @@
 """Reads of epochs, some of them ahead of the commits.
 
 While an epoch is judged and committed, the deltas of the next one are already computed, if its
-rows are there: where a slice begins does not depend on how the one before it ends up. What is
+rows are there. Where a slice begins does not depend on what becomes of the one before it. What is
 computed ahead is used only if nothing has changed since (offsets, views); otherwise it is dropped,
 which costs time and nothing else.
 """
@@ -59,7 +59,7 @@ class Read:
     table_rows: pa.Table | None
     seconds: float
     failures: Mapping[str, MillstreamError] = field(default_factory=dict)
-    """The views of which no delta can be computed, and why."""
+    """The views whose deltas cannot be computed, and why."""
     work_seconds: float = 0.0
 
 
