@@ -20,12 +20,19 @@ FAILED = ("⟨", "⟩")
 
 BY_REAL = "ms.by_real"
 BY_DATE = "ms.by_date"
+WIDE = "ms.wide"
 MACROS: dict[str, str] = {
     BY_REAL: "(k FLOAT, f, d, o) AS f, (k DOUBLE, f, d, o) AS d, "
     + ", ".join(
         f"(k {type_}, f, d, o) AS o" for type_ in ("DECIMAL", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
     ),
     BY_DATE: "(k DATE, d, o) AS d, (k TIMESTAMP, d, o) AS o",
+    WIDE: ", ".join(
+        [
+            *(f"(k {type_}) AS CAST(k AS HUGEINT)" for type_ in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")),
+            *(f"(k {type_}) AS k" for type_ in ("FLOAT", "DOUBLE", "DECIMAL", "DATE", "TIMESTAMP", "HUGEINT")),
+        ]
+    ),
 }
 """Choices by the type of the first argument, made while a query is bound: the result may have another type each time.
 

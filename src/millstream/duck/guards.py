@@ -40,8 +40,25 @@ _OPEN = (
 )
 """What fails only if something in it does, and is looked into."""
 _ARITHMETIC = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.IntDiv | exp.Mod | exp.Neg | exp.Bracket
-_SAFE = exp.Connector | exp.Case | exp.If | exp.Coalesce | exp.Nullif | exp.TryCast | exp.Exists | exp.AggFunc | Truth
+_SAFE = exp.Connector | exp.Case | exp.If | exp.Coalesce | exp.TryCast | exp.Exists | exp.AggFunc | Truth
+_NUMBERS = exp.Count | exp.CountIf | exp.Sum | exp.Avg | exp.RowNumber | exp.Rank | exp.DenseRank | exp.Length | exp.Neg
+"""What is a number whatever it is computed of, so that to compare it with one cannot fail."""
 _OF_ROWS = exp.AggFunc | exp.Window | exp.Filter | exp.IgnoreNulls | exp.RespectNulls | exp.WithinGroup
+_OF_RELATIONS = (
+    exp.From
+    | exp.Join
+    | exp.In
+    | exp.Exists
+    | exp.Any
+    | exp.All
+    | exp.SetOperation
+    | exp.CTE
+    | exp.Subquery
+    | exp.Lateral
+    | exp.Table
+    | exp.Insert
+)
+"""What takes a query as rows, not as a value."""
 _SEVERAL_ROWS = exp.UDTF | exp.Explode | exp.Posexplode | exp.Inline
 
 
@@ -53,10 +70,38 @@ def guarded_sql(node: exp.Expr) -> str:
     'a = b AND c > TRY(a + d)'
     """
     copy = with_truths(node.copy())
+    for value in list(copy.find_all(exp.Subquery)):
+        if _is_value(value) and _has_several_rows(value.this):
+            value.set("this", _of_one_row(value.this))
     # Inner queries first: to those around them they are done.
     for select in reversed(list(copy.find_all(exp.Select))):
         _guard_select(select)
     return store_sql(copy if isinstance(copy, exp.Query) else _guard(copy, ()))
+
+
+def _is_value(query: exp.Subquery) -> bool:
+    """Whether a query stands for a value."""
+    parent = query.parent
+    if isinstance(parent, exp.Select):
+        return query.arg_key == "expressions"
+    return parent is not None and not isinstance(parent, _OF_RELATIONS)
+
+
+def _has_several_rows(query: exp.Expr) -> bool:
+    if not isinstance(query, exp.Select):
+        return True
+    limit = query.args.get("limit")
+    is_one = limit is not None and limit.expression is not None and limit.expression.name in ("0", "1")
+    grouped = query.args.get("group") is not None
+    found = (part for item in query.expressions for part in _walk(item))
+    aggregated = any(isinstance(part, exp.AggFunc) and not isinstance(part.parent, exp.Window) for part in found)
+    return not is_one and (grouped or not aggregated)
+
+
+def _of_one_row(query: exp.Expr) -> exp.Expr:
+    """A query for a value that is NULL where the query has several rows."""
+    rows = exp.Subquery(this=query.copy(), alias=exp.TableAlias(this="__q", columns=[exp.to_identifier("__v")]))
+    return exp.Select(expressions=[exp.Var(this="CASE WHEN count(*) < 2 THEN first(__v) END")]).from_(rows)
 
 
 def _guard_select(select: exp.Select) -> None:
@@ -66,6 +111,8 @@ def _guard_select(select: exp.Select) -> None:
     for join in select.args.get("joins") or ():
         if (on := join.args.get("on")) is not None:
             join.set("on", _guard(on, ()))
+    for lateral in select.args.get("laterals") or ():
+        _guard_children(lateral.this, ())
     # A row is filtered before it is grouped.
     for clause, known in (("where", ()), ("group", keys), ("having", keys), ("qualify", keys), ("order", keys)):
         if (node := select.args.get(clause)) is not None:
@@ -110,10 +157,12 @@ def _truth(node: exp.Expr) -> exp.Expr:
 
 def _guard(node: exp.Expr, keys: Keys) -> exp.Expr:
     """The expression, changed in place where it can be, or another for it."""
-    if not any(_may_fail(part) for part in _walk(node)):
+    if not any(fails_by_itself(part) for part in _walk(node)):
         return node
     atoms = list(_atoms(node, keys))
-    if isinstance(node, _OPEN) and not (_may_fail(node) and not atoms):
+    if isinstance(node, _OPEN) and not (
+        fails_by_itself(node) and not any(isinstance(atom, exp.Query) for atom in atoms)
+    ):
         _guard_children(node, keys)
         return node
     if not atoms or node in keys:
@@ -169,11 +218,29 @@ def _walk(node: exp.Expr) -> Iterator[exp.Expr]:
             yield from _walk(child)
 
 
-def _may_fail(node: exp.Expr) -> bool:
+def fails_by_itself(node: exp.Expr) -> bool:
     """Whether a node can fail by itself. A text is converted before it is compared with a number."""
+    match node:
+        case exp.In() if node.args.get("query") is not None:
+            return False
+        case exp.In():
+            return any(not isinstance(item, exp.Literal) or _is_number(item) for item in node.expressions)
+        case exp.Case():
+            return node.this is not None
+        case exp.Like() | exp.ILike():
+            return not isinstance(node.expression, exp.Literal)
     if isinstance(node, _COMPARED):
-        return any(_is_number(child) for child in node.iter_expressions())
+        sides = list(node.iter_expressions())
+        return any(_is_number(side) for side in sides) and not all(
+            _is_number(side) or isinstance(_plain(side), _NUMBERS) for side in sides
+        )
     return isinstance(node, _ARITHMETIC) or (isinstance(node, exp.Func) and not isinstance(node, _SAFE))
+
+
+def _plain(node: exp.Expr) -> exp.Expr:
+    """An expression without what stands around a call."""
+    inner = node.unnest()
+    return _plain(inner.this) if isinstance(inner, exp.Window | exp.Filter) else inner
 
 
 def _is_number(node: exp.Expr) -> bool:

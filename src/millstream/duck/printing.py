@@ -16,7 +16,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.generators.duckdb import DuckDBGenerator
 
 from millstream.duck.casts import cast_form, literal_fits
-from millstream.duck.forms import BY_DATE, BY_REAL, FORMS, failing, failure, refusing
+from millstream.duck.forms import BY_DATE, BY_REAL, FORMS, WIDE, failing, failure, refusing
 from millstream.duck.regexes import store_pattern, store_replacement
 from millstream.model.errors import MillstreamError
 from millstream.sql.formats import format_regex, strftime_format
@@ -89,6 +89,8 @@ class StoreGenerator(DuckDBGenerator):
 
     def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
         target, value = expression.to, expression.this
+        if isinstance(expression, exp.TryCast):
+            safe_prefix = "TRY_"
         if isinstance(value, exp.Literal) and literal_fits(value, target):
             return super().cast_sql(expression, safe_prefix)
         template = cast_form(target, self.sql(target), attempt=isinstance(expression, exp.TryCast))
@@ -213,12 +215,24 @@ class StoreGenerator(DuckDBGenerator):
         return self._like(expression, f"{FORMS[exp.Lower][0]} LIKE {FORMS[exp.Lower][0].replace('⟨0⟩', '⟨1⟩')}")
 
     def _like(self, expression: exp.Like | exp.ILike, template: str) -> str:
-        pattern = expression.expression
+        pattern, around = expression.expression, expression.parent
         if expression.args.get("negate"):
             template = template.replace(" LIKE ", " NOT LIKE ")
+        is_escaped = isinstance(around, exp.Escape)
+        escape = around.expression.name if isinstance(around, exp.Escape) else "\\"
         plain = isinstance(pattern, exp.Literal) and "\\" not in pattern.name
-        if not plain and not isinstance(expression.parent, exp.Escape):
+        if not plain and not is_escaped:
             template += r" ESCAPE '\'"
+        if isinstance(pattern, exp.Literal):
+            run = len(pattern.name) - len(pattern.name.rstrip(escape))
+            if run % 2:
+                raise _refused("a LIKE pattern ends with its escape character", expression)
+        elif not is_escaped:
+            # DuckDB fails past TRY.
+            ends = r"(length(⟨1⟩) - length(rtrim(⟨1⟩, '\'))) % 2 = 1"
+            template = (
+                f"CASE WHEN {ends} THEN {failing('the pattern ends with its escape character')} ELSE {template} END"
+            )
         return self.form(template, expression.this, pattern)
 
     def regexplike_sql(self, expression: exp.RegexpLike) -> str:
@@ -283,6 +297,17 @@ class StoreGenerator(DuckDBGenerator):
         )
 
     # -- relations ---------------------------------------------------------------------------
+
+    def window_sql(self, expression: exp.Window) -> str:
+        spec, order = expression.args.get("spec"), expression.args.get("order")
+        if spec is None or order is None or spec.text("kind").upper() != "RANGE":
+            return super().window_sql(expression)
+        if any(isinstance(spec.args.get(side), exp.Literal) for side in ("start", "end")):
+            # The bound of a frame may lie beyond the type of what it is counted from.
+            expression = expression.copy()
+            for ordered in expression.args["order"].expressions:
+                ordered.set("this", exp.Var(this=f"{WIDE}({self.sql(ordered, 'this')})"))
+        return super().window_sql(expression)
 
     def lateral_sql(self, expression: exp.Lateral) -> str:
         if not expression.args.get("view"):

@@ -13,7 +13,7 @@ from math import isfinite
 
 from sqlglot import exp
 
-from millstream.duck import guarded_sql, quote, store_sql
+from millstream.duck import guarded_sql, probes, quote, store_sql
 from millstream.model.errors import MillstreamError, place_of
 from millstream.model.schema import folded
 from millstream.model.settings import ViewOptions
@@ -145,6 +145,7 @@ class BlockPlanner:
             guarded_sql(body),
             columns,
             inputs,
+            probes=probes(body),
             method=choice.method,
             key=keys,
             why=choice.why,

@@ -352,6 +352,8 @@ class QueryView:
     """The rows of a time-bounded outer join that `sql`, which has all inputs, does not give."""
     why: str = ""
     """Why this method and not a cheaper one."""
+    probes: tuple[str, ...] = ()
+    """The store's SQL, over the inputs, of what must not fail when the view is created: see `duck.probes`."""
 
     @property
     def only_grows(self) -> bool:

@@ -57,7 +57,10 @@ class QueryMaintainer:
     def create(self, connection: duckdb.DuckDBPyConnection, epoch: int, now: int) -> None:
         """Create the view with what its inputs have now."""
         view = self.view
-        sql = self._sql({index: _current(input_) for index, input_ in enumerate(view.inputs)})
+        relations = {index: _current(input_) for index, input_ in enumerate(view.inputs)}
+        for probe in view.probes:
+            connection.execute(_filled(probe, relations)).fetchall()
+        sql = self._sql(relations)
         kept = ", ".join(self.kept)
         connection.execute(
             f"CREATE TABLE {self._rows} AS SELECT CAST({epoch} AS BIGINT) AS __epoch, CAST({now} AS BIGINT) AS __at, "
@@ -271,10 +274,14 @@ class QueryMaintainer:
         return loses
 
     def _sql(self, relations: dict[int, str]) -> str:
-        sql = self.view.sql
-        for index, relation in relations.items():
-            sql = sql.replace(f'"__in{index}"', relation)
-        return sql
+        return _filled(self.view.sql, relations)
+
+
+def _filled(sql: str, relations: dict[int, str]) -> str:
+    """SQL over inputs, with relations in their places."""
+    for index, relation in relations.items():
+        sql = sql.replace(f'"__in{index}"', relation)
+    return sql
 
 
 def _current(input_: Input) -> str:
