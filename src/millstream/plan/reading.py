@@ -46,6 +46,9 @@ def default_name(item: exp.Expr) -> str:
     return item.output_name or item.sql("spark", normalize_functions="lower")
 
 
+_TEXTS = (exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.CHAR)
+
+
 @dataclass
 class Reading:
     """A query over one stream, read as far as views of rows and views of groups have in common."""
@@ -273,7 +276,25 @@ class Reading:
                 if column is copy:
                     return bound.sql("spark")
                 column.replace(bound)
-        return spark_sql(copy)
+        return spark_sql(self._with_valid_texts(copy))
+
+    def _with_valid_texts(self, node: exp.Expr) -> exp.Expr:
+        """The expression, in which bytes that become a text are checked: Spark takes any, the store only UTF-8."""
+        for cast in list(node.find_all(exp.Cast)):
+            if isinstance(cast, exp.TryCast) or cast.to.this not in _TEXTS or not self._may_be_bytes(cast.this):
+                continue
+            (type_,) = self.typer(self.stream, [spark_sql(cast.this)])
+            if pa.types.is_binary(type_) or pa.types.is_large_binary(type_):
+                checked = exp.Anonymous(this="validate_utf8", expressions=[cast.copy()])
+                if cast is node:
+                    return checked
+                cast.replace(checked)
+        return node
+
+    def _may_be_bytes(self, node: exp.Expr) -> bool:
+        columns = [self.stream.schema.find(column.name) for column in node.find_all(exp.Column)]
+        binary = any(column is not None and pa.types.is_binary(column.type) for column in columns)
+        return binary or node.find(exp.Unhex, exp.FromBase64, exp.Encode) is not None
 
     def typed(self, sqls: Sequence[str]) -> list[tuple[str, pa.DataType]]:
         """Expressions with their types; instants leave Spark without a zone."""
