@@ -254,7 +254,6 @@ def _analyse(spark: SparkSession, sql: str, *, plan: bool = False) -> pa.Schema:
         schema = frame.schema
     try:
         found = to_arrow_schema(schema, timezone="UTC")
-        return pa.schema([pa.field(field.name, naive(field.type)) for field in found])
     except (TypeError, ValueError):
         raise MillstreamError(
             "INVALID_EXPRESSION",
@@ -262,6 +261,24 @@ def _analyse(spark: SparkSession, sql: str, *, plan: bool = False) -> pa.Schema:
             detail=f"Spark says {schema.simpleString()[:200]}",
             hint="a NULL or an empty array gets one with CAST",
         ) from None
+    for column in found:
+        _check_names(column.type)
+    return pa.schema([pa.field(column.name, naive(column.type)) for column in found])
+
+
+def _check_names(type_: pa.DataType) -> None:
+    """Refuse a struct with two fields of one name, at any depth: Spark computes it, but cannot hand it over."""
+    if pa.types.is_nested(type_):
+        inner = [type_.field(index) for index in range(type_.num_fields)]
+        names = [part.name.lower() for part in inner]
+        if pa.types.is_struct(type_) and len(set(names)) < len(names):
+            raise MillstreamError(
+                "DUPLICATE_COLUMN",
+                f"a struct has two fields {next(name for name in names if names.count(name) > 1)!r}",
+                hint="name them with named_struct or AS",
+            )
+        for part in inner:
+            _check_names(part.type)
 
 
 # -- Arrow ------------------------------------------------------------------------------------
@@ -275,7 +292,8 @@ def _count(table: pa.Table, class_: int) -> int:
 def _aggregate_delta(table: pa.Table) -> ViewDelta:
     used = table.filter(pc.equal(table.column("__class"), USED))
     return ViewDelta(
-        rows=used,
+        # The columns that the kernel gives: deltas of both may be merged together.
+        rows=used.drop_columns(["__class", "__newest"]),
         used=pc.sum(used.column("__rows")).as_py() or 0,
         filtered=_count(table, FILTERED),
         failed=_count(table, FAILED),
