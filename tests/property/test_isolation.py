@@ -32,6 +32,7 @@ from millstream.spark.native import NativeEpoch
 from millstream.store.duckdb import shelves, store
 from millstream.store.duckdb.connection import store_error
 from millstream.store.duckdb.query import QueryMaintainer
+from millstream.store.duckdb.writing import Statements
 
 DEFINITIONS = """
 CREATE STREAM s (id BIGINT, k INT, v INT, ts TIMESTAMP);
@@ -92,12 +93,17 @@ class Fault:
             in_store = place in ("merge", "query")
             raise store_error(error) if isinstance(error, duckdb.Error) and not in_store else error
 
-    def is_in(self, name: str, delta: pa.Table | None) -> bool:
-        """Whether a merge under a name, that of a view or of a shelf, is of the view."""
-        if view_of(name).removesuffix("~") == self.view:
+    def is_in(self, statements: Statements, delta: pa.Table | None) -> bool:
+        """Whether a merge, under the name of a view or of a shelf, is of the view."""
+        if view_of(statements.name).removesuffix("~") == self.view:
             return True
-        if delta is None or self.view not in KEYS or not name.startswith("__shelf_"):
+        if delta is None or not statements.name.startswith("__shelf_"):
             return False
+        if self.view not in KEYS:
+            # No other view is of its shape.
+            shelved = "SELECT view FROM ms.shelved WHERE shelf = ?"
+            views = statements.writing.connection.execute(shelved, [statements.name]).fetchall()
+            return any(name.removesuffix("~") == self.view for (name,) in views)
         return any(KEYS[self.view] <= key < KEYS[self.view] + 1000 for key in delta.column("__k0").to_pylist())
 
 
@@ -112,7 +118,7 @@ def planted(fault: Fault) -> Iterator[None]:
 
     def merging(keeper: Any, statements: Any, delta: Any, **options: Any) -> None:
         merge(keeper, statements, delta, **options)
-        fault.strike("merge", fault.is_in(statements.name, delta))
+        fault.strike("merge", fault.is_in(statements, delta))
 
     def maintaining(self: Any, statements: Any, changed: Any) -> Any:
         fault.strike("query", is_it(self.view.name))
