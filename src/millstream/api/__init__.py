@@ -10,7 +10,7 @@ from millstream.api.outcomes import Done, Effect, Outcome
 from millstream.api.result import Result
 from millstream.api.rows import Lines, MessageIds, Parameters, Rows
 from millstream.api.starts import Starts
-from millstream.api.status import Status, StreamStatus, ViewStatus
+from millstream.api.status import SinkStatus, Status, StreamStatus, ViewStatus
 from millstream.api.subscription import Subscription
 from millstream.api.topics import TopicOffsets, Topics
 
@@ -25,6 +25,7 @@ __all__ = [
     "Result",
     "Rows",
     "Running",
+    "SinkStatus",
     "Starts",
     "Status",
     "StreamStatus",

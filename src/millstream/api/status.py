@@ -35,6 +35,21 @@ class ViewStatus(TypedDict):
     """`live`, or how far it has read history or is rebuilt."""
 
 
+class SinkStatus(TypedDict):
+    """One sink."""
+
+    name: str
+    view: str
+    connector: str
+    state: str
+    """`live` or `failing`."""
+    epoch: int
+    """Its target has all changes up to this epoch."""
+    lag: int
+    """The epochs that are still to be looked at."""
+    error: str | None
+
+
 class Status(TypedDict):
     """A database at one moment."""
 
@@ -52,5 +67,6 @@ class Status(TypedDict):
     """Rows that could not be decoded, and rows on which a view failed."""
     streams: list[StreamStatus]
     views: list[ViewStatus]
+    sinks: list[SinkStatus]
     pace: Mapping[str, float | None]
     """What sizes epochs in a running database."""

@@ -38,6 +38,8 @@ STATEMENTS: dict[str, Code] = {
     "UNKNOWN_STREAM": Code("There is no such stream.", "It is misspelt, or it is a table or a view.", "See SHOW STREAMS."),
     "UNKNOWN_TABLE": Code("There is no such table.", "It is misspelt, or it is a stream or a view.", "See SHOW TABLES."),
     "UNKNOWN_VIEW": Code("There is no such view.", "It is misspelt, or it is a stream or a table.", "See SHOW VIEWS."),
+    "UNKNOWN_SINK": Code("There is no such sink.", "It is misspelt or was dropped.", "See SHOW SINKS."),
+    "UNKNOWN_CONNECTOR": Code("There is no such connector.", "`connector` in WITH names no connector of sinks.", "See docs/sinks.md."),
     "UNKNOWN_FUNCTION": Code("There is no such function of a user.", "It is misspelt or was dropped.", "See SHOW FUNCTIONS."),
     "UNKNOWN_OPTION": Code("There is no such option.", "An option in WITH is misspelt or belongs to another source.", "See docs/sources.md for the options of each source."),
     "UNKNOWN_SETTING": Code("There is no such setting.", "A setting is misspelt.", "See docs/operations.md for the settings."),

@@ -22,6 +22,7 @@ from millstream.sql.positions import place
 from millstream.sql.statements import (
     DEFAULT_EMIT,
     CreateFunction,
+    CreateSink,
     CreateStream,
     CreateTable,
     CreateView,
@@ -30,6 +31,7 @@ from millstream.sql.statements import (
     Drop,
     Explain,
     Insert,
+    Options,
     Rebuild,
     RelationKind,
     Select,
@@ -161,7 +163,7 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
 
     # -- definitions -------------------------------------------------------------------------
 
-    def create(self) -> CreateStream | CreateTable | CreateView | CreateFunction:
+    def create(self) -> CreateStream | CreateTable | CreateView | CreateFunction | CreateSink:
         or_replace = self._match_text_seq("OR", "REPLACE")
         if self._match_text_seq("STREAM"):
             return self._create_stream(or_replace)
@@ -171,11 +173,13 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
             return self._create_view(or_replace)
         if self._match_text_seq("FUNCTION"):
             return self._create_function(or_replace)
+        if self._match_text_seq("SINK"):
+            return self._create_sink(or_replace)
         raise self.refusal(
             "UNKNOWN_STATEMENT",
             f"cannot create {self.found()}",
             hint=replacements.OBJECTS.get(self._curr.text.upper())
-            or did_you_mean(self._curr.text, ("stream", "table", "view", "materialized view", "function")),
+            or did_you_mean(self._curr.text, ("stream", "table", "view", "materialized view", "function", "sink")),
         )
 
     def _if_not_exists(self) -> bool:
@@ -237,6 +241,23 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
                 self.raise_error("Expecting 'module:name'")
             source = self._prev.text
         return CreateFunction(name, arguments, returns, source, or_replace, if_not_exists, position)
+
+    def _create_sink(self, or_replace: bool) -> CreateSink:
+        if or_replace:
+            raise self.refusal(
+                "SYNTAX_NOT_ALLOWED", "a sink is not replaced", hint="drop it, then create it", first=self._prev
+            )
+        if_not_exists = self._if_not_exists()
+        name, position = self.relation_name("sink")
+        if not self._match(TokenType.FROM):
+            self.raise_error("Expecting FROM and a view")
+        view, _ = self.relation_name("view")
+        given: Options = ()
+        if self._match(TokenType.INTO):
+            self.expect("TOPIC")
+            topic, _ = self.relation_name("topic")
+            given = (("connector", "topic"), ("topic", topic))
+        return CreateSink(name, view, self.options(given), if_not_exists, position)
 
     def drop(self) -> Drop:
         self._match_text_seq("MATERIALIZED") and self._match_text_seq("VIEW", advance=False)
@@ -313,7 +334,7 @@ class StreamParser(EmitGrammar, DefinitionGrammar, WindowGrammar):
     def explain(self) -> Explain:
         first = self._curr
         if self._match(TokenType.CREATE):
-            target: str | CreateView | CreateStream | CreateTable | CreateFunction | Select = self.create()
+            target: str | CreateView | CreateStream | CreateTable | CreateFunction | CreateSink | Select = self.create()
             if not isinstance(target, CreateView):
                 raise self.refusal("UNKNOWN_STATEMENT", "only views and queries have a plan", first=first)
             return Explain(target, target.position)

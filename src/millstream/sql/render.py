@@ -20,6 +20,7 @@ from millstream.sql.statements import (
     DEFAULT_EMIT,
     ClockCorrection,
     CreateFunction,
+    CreateSink,
     CreateStream,
     CreateTable,
     CreateView,
@@ -88,6 +89,13 @@ def _function(statement: CreateFunction) -> str:
     arguments = ", ".join(f"{quote_name(c.name)} {render_type(c.type)}" for c in statement.arguments.columns)
     source = "" if statement.source is None else f" AS {quote_string(statement.source)}"
     return f"{_create('FUNCTION', statement)}({arguments}) RETURNS {render_type(statement.returns)}{source}"
+
+
+@render.register
+def _sink(statement: CreateSink) -> str:
+    exists = "IF NOT EXISTS " if statement.if_not_exists else ""
+    name, view = quote_name(statement.name), quote_name(statement.view)
+    return f"CREATE SINK {exists}{name} FROM {view}{_options(statement.options)}"
 
 
 @render.register

@@ -129,6 +129,17 @@ class CreateFunction:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateSink:
+    """`CREATE SINK name FROM view WITH (connector = '…', …)`; `INTO TOPIC t` is short for the connector `topic`."""
+
+    name: str
+    view: str
+    options: Options = ()
+    if_not_exists: bool = False
+    position: Position | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
     kind: RelationKind
     name: str
@@ -216,6 +227,7 @@ Statement = (
     | CreateTable
     | CreateView
     | CreateFunction
+    | CreateSink
     | Drop
     | Rebuild
     | SetOption

@@ -1,4 +1,4 @@
-"""What exists: streams, tables and views, by name.
+"""What exists: streams, tables, views and sinks, by name.
 
 Names are found in any case. A view's plan is made when it is first needed, because making it asks
 Spark; reading a view never does.
@@ -7,18 +7,22 @@ Spark; reading a view never does.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
 
-from millstream.model.errors import MillstreamError, Position, did_you_mean
+from millstream.model.errors import MillstreamError, did_you_mean
+from millstream.model.errors import Position as Place
 from millstream.model.schema import check_name
 from millstream.plan.nodes import Stream, ViewPlan
+from millstream.sinks import SINKS, Position, Sink, SinkOptions
+from millstream.sinks import Connector as SinkConnector
 from millstream.sources import SOURCES, Connector, Source, StreamOptions, TopicSpec
 from millstream.sql import read_window_call
-from millstream.sql.statements import CreateStream, CreateTable, CreateView
+from millstream.sql.statements import CreateSink, CreateStream, CreateTable, CreateView
 
 LETTERS = ("__late", "__dead")
 SUCCESSOR = "~"
@@ -97,12 +101,46 @@ class ViewEntry:
         return self.statement.name
 
 
+@dataclass(slots=True)
+class SinkEntry:
+    """A sink, and how far its delivery is. Delivery alone changes it, under its lock."""
+
+    statement: CreateSink
+    """As it was made; the view is spelt as the view spells itself."""
+    options: SinkOptions
+    acknowledged: Position
+    """What the store knows."""
+    delivered: Position
+    """What the target is known to have; at least what the store knows."""
+    reached: int
+    """Up to this epoch there is nothing left to deliver."""
+    sink: Sink | None = None
+    """Open while delivery works; a failure closes it."""
+    failure: MillstreamError | None = None
+    is_dropped: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def name(self) -> str:
+        return self.statement.name
+
+    @property
+    def view(self) -> str:
+        return self.statement.view
+
+    @property
+    def connector(self) -> SinkConnector[Any]:
+        return SINKS[self.options.connector]
+
+
 Entry = StreamEntry | ViewEntry
 
 
 class Catalog:
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
+        self.sinks: dict[str, SinkEntry] = {}
+        """By name, in lower case. Sinks have names of their own."""
 
     def add(self, entry: Entry) -> None:
         self._entries[entry.name.lower()] = entry
@@ -141,17 +179,26 @@ class Catalog:
     def views(self) -> list[ViewEntry]:
         return [entry for entry in self if isinstance(entry, ViewEntry)]
 
-    def view(self, name: str, position: Position | None = None) -> ViewEntry:
+    def view(self, name: str, position: Place | None = None) -> ViewEntry:
         entry = self.find(name)
         if not isinstance(entry, ViewEntry):
             raise self._unknown("view", name, [v.name for v in self.views()], position)
         return entry
 
-    def stream(self, name: str, position: Position | None = None) -> StreamEntry:
+    def stream(self, name: str, position: Place | None = None) -> StreamEntry:
         entry = self.find(name)
         if not isinstance(entry, StreamEntry):
             raise self._unknown("stream or table", name, [s.name for s in self.streams()], position)
         return entry
+
+    def sinks_of(self, view: str) -> list[SinkEntry]:
+        """The sinks that get the changes of a view."""
+        return [sink for sink in list(self.sinks.values()) if sink.view == view]
+
+    def written_topics(self) -> set[str]:
+        """The topics that sinks write."""
+        topics = (sink.options.written_topic for sink in list(self.sinks.values()))
+        return {topic for topic in topics if topic is not None}
 
     def readable(self) -> dict[str, str]:
         """What a SELECT may read: lower-case name → name in the store."""
@@ -163,7 +210,7 @@ class Catalog:
                 names |= {f"{entry.name}{suffix}".lower(): f"{entry.name}{suffix}" for suffix in LETTERS}
         return names
 
-    def check_free(self, name: str, position: Position | None) -> None:
+    def check_free(self, name: str, position: Place | None) -> None:
         """Refuse names that are taken or that Millstream keeps for itself."""
         check_name(name)
         if name.lower().endswith(LETTERS) or re.search(r"\$\d+$|~", name):
@@ -182,7 +229,7 @@ class Catalog:
             )
 
     @staticmethod
-    def _unknown(kind: str, name: str, known: list[str], position: Position | None) -> MillstreamError:
+    def _unknown(kind: str, name: str, known: list[str], position: Place | None) -> MillstreamError:
         return MillstreamError(
             f"UNKNOWN_{kind.split()[0].upper()}",
             f"there is no {kind} {name!r}",

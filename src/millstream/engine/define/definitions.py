@@ -288,6 +288,7 @@ class Definitions:
                 position=drop.position,
             )
         self._check_unread(entry.name, drop.position)
+        self._check_undelivered(entry.name, drop.position)
         if isinstance(entry, StreamEntry):
             entry.source.close()
         parts = [entry.name]
@@ -323,9 +324,21 @@ class Definitions:
                 position=position,
             )
 
+    def _check_undelivered(self, name: str, position: Position | None) -> None:
+        """Refuse to take away a view whose changes a sink gets."""
+        sinks = self.catalog.sinks_of(name)
+        if sinks:
+            raise MillstreamError(
+                "IN_USE",
+                f"{name} is delivered by {'sinks' if len(sinks) > 1 else 'sink'} "
+                f"{', '.join(sorted(sink.name for sink in sinks))}",
+                hint="drop the sinks first",
+                position=position,
+            )
+
     def _drop_topic(self, topic: str) -> None:
-        """A topic goes with the last stream that reads it."""
-        used = {e.topic.name for e in self.catalog.streams() if e.topic is not None}
+        """A topic goes with the last stream that reads it, unless a sink writes it."""
+        used = {e.topic.name for e in self.catalog.streams() if e.topic is not None} | self.catalog.written_topics()
         if topic not in used and topic in self.log.topics():
             self.log.drop_topic(topic)
 

@@ -13,7 +13,9 @@ from millstream.engine.define.catalog import Catalog
 from millstream.engine.define.definitions import Definitions
 from millstream.engine.define.functions import Functions
 from millstream.engine.define.replacing import Replacing
+from millstream.engine.define.sinks import Sinks
 from millstream.engine.run.backfill import History
+from millstream.engine.run.delivery import Delivery
 from millstream.engine.run.epochs import EpochLoop
 from millstream.log import Log
 from millstream.model.settings import EngineSettings
@@ -38,6 +40,8 @@ class Parts:
     loop: EpochLoop
     replacing: Replacing
     history: History
+    sinks: Sinks
+    delivery: Delivery
     _held: contextlib.ExitStack
 
     def close(self) -> None:

@@ -71,6 +71,7 @@ class Running:
         until = loop.ends()
         while loop.run(until) is not None:
             pass
+        self._parts.delivery.drain()
         self._upkeep.run_if_due()
         store.settle()
         return store.last_epoch()
@@ -103,6 +104,7 @@ class Running:
         self._live.start()
         self._past = self._thread("millstream-history", self._catch_up)
         self._past.start()
+        self._parts.delivery.start()
         for entry in self._pushed():
             source = self._parts.definitions.streaming_source(entry)
             source.start(partial(self._parts.loop.run_batch, entry))
@@ -120,6 +122,7 @@ class Running:
             live.join()
         if past is not None:
             past.join()
+        self._parts.delivery.stop()
         self._raise_failure()
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:

@@ -7,7 +7,7 @@ reads its past, has still to read is kept; and retention is due by time alone, w
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from millstream.engine.define.catalog import StreamEntry
@@ -50,6 +50,7 @@ class Upkeep:
         for entry in self.parts.catalog.streams():
             if entry.topic is not None:
                 readers.setdefault(entry.topic.name, []).append(entry)
+        self._retain_written(readers)
         for name, entries in readers.items():
             topic = self.parts.log.topic(name)
             needed = [self._unread_from(entry, topic.start_offsets()) for entry in entries]
@@ -58,6 +59,16 @@ class Upkeep:
             tables = [entry for entry in entries if entry.is_table]
             if tables and self.parts.definitions.agree_on_compaction(tables):
                 topic.compact(keep_from=unread)
+
+    def _retain_written(self, readers: Mapping[str, Sequence[StreamEntry]]) -> None:
+        """Apply the retention of topics that sinks write and no stream reads.
+
+        A sink looks for its last rows when it opens: until then they stay.
+        """
+        sinks = list(self.parts.catalog.sinks.values())
+        unsure = {sink.options.written_topic for sink in sinks if sink.sink is None}
+        for name in self.parts.catalog.written_topics() - unsure - readers.keys():
+            self.parts.log.topic(name).retain()
 
     def _unread_from(self, entry: StreamEntry, start: Mapping[int, int]) -> dict[int, int]:
         """From where on the rows of a stream are still needed, by the stream itself or a view that catches up."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from millstream.engine.define.catalog import SUCCESSOR, StreamEntry, ViewEntry
+from millstream.engine.define.catalog import SUCCESSOR, SinkEntry, StreamEntry, ViewEntry
 from millstream.engine.define.tables import column_notes
 from millstream.engine.run.parts import Parts
 from millstream.engine.surface.notes import completeness_words, event_time_words, slack_words
@@ -27,6 +27,20 @@ from millstream.sql import render
 from millstream.sql.statements import CreateView, Describe, Explain, Select, Show, ShowCreate
 from millstream.store.duckdb.store import DuckDBStore
 from millstream.store.protocol import BEGINNING
+
+
+def sink_row(parts: Parts, entry: SinkEntry) -> dict[str, Any]:
+    """A sink and how far it is; the lag is in epochs."""
+    return {
+        "name": entry.name,
+        "view": entry.view,
+        "connector": entry.options.connector,
+        "guarantee": entry.connector.guarantee,
+        "state": "failing" if entry.failure is not None else "live",
+        "epoch": max(entry.delivered.epoch, 0),
+        "lag": parts.store.last_epoch() - max(entry.reached, 0),
+        "error": str(entry.failure) if entry.failure is not None else None,
+    }
 
 
 class Looking:
@@ -60,7 +74,9 @@ class Looking:
                 ]
                 return _result(rows, {"name": str, "stream": str, "emit": str, "state": str, "statement": str})
             case "sinks":
-                return _result([], {"name": str})
+                words = dict.fromkeys(("name", "view", "connector", "guarantee", "state"), str)
+                rows = [sink_row(self._parts, sink) for sink in catalog.sinks.values()]
+                return _result(rows, {**words, "epoch": int, "lag": int, "error": str})
             case "functions":
                 columns = ("name", "arguments", "returns", "source", "status")
                 return _result(self._parts.functions.rows(), dict.fromkeys(columns, str))
@@ -79,7 +95,8 @@ class Looking:
         }
 
     def show_create(self, show: ShowCreate) -> Result:
-        entry = self._parts.catalog.find(show.name) or self._parts.functions.find(show.name)
+        catalog, name = self._parts.catalog, show.name
+        entry = catalog.find(name) or self._parts.functions.find(name) or catalog.sinks.get(name.lower())
         if entry is None:
             raise self._unknown(show.name, show.position)
         return _result([{"statement": render(entry.statement)}], {"statement": str})

@@ -17,7 +17,9 @@ from millstream.engine.define.catalog import Catalog, ViewEntry
 from millstream.engine.define.definitions import Definitions
 from millstream.engine.define.functions import Functions
 from millstream.engine.define.replacing import Replacing
+from millstream.engine.define.sinks import Sinks
 from millstream.engine.run.backfill import History
+from millstream.engine.run.delivery import Delivery
 from millstream.engine.run.epochs import EpochLoop
 from millstream.engine.run.parts import Parts
 from millstream.engine.run.reads import Reader
@@ -28,7 +30,7 @@ from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock
 from millstream.plan.compute import OpenCompute
 from millstream.sql import parse_script
-from millstream.sql.statements import CreateFunction, CreateStream, CreateTable, CreateView
+from millstream.sql.statements import CreateFunction, CreateSink, CreateStream, CreateTable, CreateView
 from millstream.store.duckdb.store import DuckDBStore
 
 
@@ -62,7 +64,10 @@ def open_parts(directory: Path, clock: Clock, open_compute: OpenCompute, setting
         replacing = Replacing(definitions, catalog, store)
         history = History(loop, replacing, past, beside)
         undo.callback(_close_sources, catalog)
-        _restore(store, catalog, definitions, functions, replacing)
+        sinks = Sinks(catalog, store, log)
+        delivery = Delivery(sinks, store, loop.committed)
+        undo.callback(delivery.close)
+        _restore(store, catalog, definitions, functions, replacing, sinks)
         return Parts(
             directory,
             clock,
@@ -76,6 +81,8 @@ def open_parts(directory: Path, clock: Clock, open_compute: OpenCompute, setting
             loop,
             replacing,
             history,
+            sinks,
+            delivery,
             # From here on it is `close` that lets go of all this, in the same order.
             undo.pop_all(),
         )
@@ -110,7 +117,12 @@ def _own(directory: Path) -> int:
 
 
 def _restore(
-    store: DuckDBStore, catalog: Catalog, definitions: Definitions, functions: Functions, replacing: Replacing
+    store: DuckDBStore,
+    catalog: Catalog,
+    definitions: Definitions,
+    functions: Functions,
+    replacing: Replacing,
+    sinks: Sinks,
 ) -> None:
     """Open again what the statements in the store made."""
     for _, kind, text in store.statements():
@@ -126,6 +138,8 @@ def _restore(
                 catalog.add(ViewEntry(statement))
             case CreateFunction():
                 functions.restore(statement)
+            case CreateSink():
+                sinks.restore(statement)
             case _:
                 raise MillstreamError("STORE_FAILED", f"the catalog holds an unknown statement: {text}")
     catalog.arrange()

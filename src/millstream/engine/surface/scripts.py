@@ -17,7 +17,7 @@ from millstream.engine.run.parts import Parts
 from millstream.model.errors import MillstreamError
 from millstream.sources import SOURCES
 from millstream.sql import render
-from millstream.sql.statements import CreateStream, CreateTable, CreateView, Statement
+from millstream.sql.statements import CreateSink, CreateStream, CreateTable, CreateView, Statement
 
 _CREATES = {
     CreateStream: "CREATE STREAM",
@@ -29,6 +29,8 @@ Create = CreateStream | CreateTable | CreateView
 
 def kept(parts: Parts, statement: Statement) -> Done | None:
     """The outcome of a CREATE that asks for what exists already; another definition is refused."""
+    if isinstance(statement, CreateSink):
+        return _kept_sink(parts, statement)
     if not isinstance(statement, CreateStream | CreateTable | CreateView):
         return None
     entry = parts.catalog.find(statement.name)
@@ -37,8 +39,20 @@ def kept(parts: Parts, statement: Statement) -> Done | None:
     if _text(statement) == _existing_text(entry, statement):
         return Done(_CREATES[type(statement)], "kept", entry.name)
     if not statement.or_replace and not statement.if_not_exists:
-        raise _differs(entry, statement)
+        raise _differs(entry.name, entry.statement, statement)
     return None
+
+
+def _kept_sink(parts: Parts, create: CreateSink) -> Done | None:
+    sink = parts.catalog.sinks.get(create.name.lower())
+    if sink is None:
+        return None
+    view = sink.view if sink.view.lower() == create.view.lower() else create.view
+    if replace(create, name=sink.name, view=view, if_not_exists=False) == sink.statement:
+        return Done("CREATE SINK", "kept", sink.name)
+    if create.if_not_exists:
+        return None
+    raise _differs(sink.name, sink.statement, create)
 
 
 def place_stream(parts: Parts, create: CreateStream, starts: Starts) -> tuple[CreateStream, Sequence[str]]:
@@ -74,7 +88,9 @@ def place_stream(parts: Parts, create: CreateStream, starts: Starts) -> tuple[Cr
     return replace(create, options=(*others, ("start", start))), ()
 
 
-def _text(create: Create) -> str:
+def _text(create: Create | CreateSink) -> str:
+    if isinstance(create, CreateSink):
+        return render(replace(create, if_not_exists=False))
     return render(replace(create, or_replace=False, if_not_exists=False))
 
 
@@ -86,14 +102,14 @@ def _existing_text(entry: Entry, create: Create) -> str:
     return _text(entry.statement)
 
 
-def _differs(entry: Entry, create: Create) -> MillstreamError:
-    old, new = _text(entry.statement).splitlines(), _text(create).splitlines()
+def _differs(name: str, known: Create | CreateSink, create: Create | CreateSink) -> MillstreamError:
+    old, new = _text(known).splitlines(), _text(create).splitlines()
     changed = [
         line for line in difflib.unified_diff(old, new, n=0, lineterm="") if not line.startswith(("---", "+++", "@@"))
     ]
     return MillstreamError(
         "DEFINITION_DIFFERS",
-        f"{entry.name} exists with another definition",
+        f"{name} exists with another definition",
         detail="what it is (-) and what the script says (+)\n" + "\n".join(f"  {line}" for line in changed),
         hint="drop it first, write CREATE OR REPLACE, or use another data directory",
         position=create.position,

@@ -24,6 +24,7 @@ from millstream.model.errors import MillstreamError, did_you_mean, place_of
 from millstream.model.settings import EngineSettings, Kernel
 from millstream.sql.statements import (
     CreateFunction,
+    CreateSink,
     CreateStream,
     CreateTable,
     CreateView,
@@ -82,7 +83,9 @@ class Statements:
 
     # -- definitions ---------------------------------------------------------------------------
 
-    def _define(self, statement: CreateStream | CreateTable | CreateView | CreateFunction | Rebuild | Drop) -> Done:
+    def _define(
+        self, statement: CreateStream | CreateTable | CreateView | CreateFunction | CreateSink | Rebuild | Drop
+    ) -> Done:
         """Change what exists, at an epoch boundary."""
         parts = self.parts
         if isinstance(statement, CreateView):
@@ -104,12 +107,19 @@ class Statements:
                     existed = parts.functions.find(statement.name) is not None
                     parts.functions.create(statement, None, parts.clock.now())
                     return Done("CREATE FUNCTION", _created(statement, existed), statement.name)
+                case CreateSink():
+                    sink = parts.sinks.create(statement, parts.clock.now())
+                    if sink is not None:
+                        parts.delivery.add(sink)
+                    return Done("CREATE SINK", "created" if sink is not None else "kept", statement.name)
                 case Rebuild():
                     parts.replacing.rebuild(statement)
                     return Done("ALTER MATERIALIZED VIEW", "altered", name)
                 case Drop(kind="function"):
                     dropped = parts.functions.drop(statement)
                     return Done("DROP FUNCTION", "dropped" if dropped else "absent", statement.name)
+                case Drop(kind="sink"):
+                    return Done("DROP SINK", "dropped" if self._drop_sink(statement) else "absent", statement.name)
                 case Drop(kind=kind):
                     dropped = parts.definitions.drop(statement)
                     return Done(f"DROP {kind.upper()}", "dropped" if dropped else "absent", name)
@@ -133,6 +143,13 @@ class Statements:
                 parts.history.swap(entry)
         else:
             parts.definitions.create_view(create)
+
+    def _drop_sink(self, drop: Drop) -> bool:
+        entry = self.parts.sinks.find(drop)
+        if entry is not None:
+            self.parts.delivery.remove(entry)
+            self.parts.sinks.drop(entry)
+        return entry is not None
 
     # -- settings ------------------------------------------------------------------------------
 

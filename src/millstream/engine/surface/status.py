@@ -5,10 +5,13 @@ Reads the catalog, the log and the store. Starts no Spark job and counts no rows
 
 from __future__ import annotations
 
-from millstream.api import Status, StreamStatus, ViewStatus
-from millstream.engine.define.catalog import StreamEntry
+from typing import cast
+
+from millstream.api import SinkStatus, Status, StreamStatus, ViewStatus
+from millstream.engine.define.catalog import SinkEntry, StreamEntry
 from millstream.engine.run.parts import Parts
 from millstream.engine.run.running import Running
+from millstream.engine.surface.looking import sink_row
 from millstream.model.time import to_datetime
 from millstream.store.protocol import BEGINNING
 
@@ -33,6 +36,7 @@ def status_of(parts: Parts, running: Running) -> Status:
         "rows_dead": totals["rows_dead"],
         "streams": [_stream(parts, entry) for entry in parts.catalog.streams()],
         "views": [ViewStatus(name=view.name, state=parts.history.state(view)) for view in parts.catalog.views()],
+        "sinks": [_sink(parts, sink) for sink in parts.catalog.sinks.values()],
         "pace": parts.loop.pace.figures(),
     }
 
@@ -49,6 +53,12 @@ def _stream(parts: Parts, entry: StreamEntry) -> StreamStatus:
         "position": sum(progress.offsets.values()) if progress is not None else 0,
         "waiting": _waiting(parts, entry),
     }
+
+
+def _sink(parts: Parts, entry: SinkEntry) -> SinkStatus:
+    row = sink_row(parts, entry)
+    del row["guarantee"]
+    return cast("SinkStatus", row)
 
 
 def _waiting(parts: Parts, entry: StreamEntry) -> int | None:

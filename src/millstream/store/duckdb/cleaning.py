@@ -1,7 +1,8 @@
 """Retention: deletes expired changes, letters and epoch records, and truncates the write-ahead log by checkpoints.
 
 Runs concurrently with commits, on a connection and a thread of its own; readers and the next epoch do not wait for it.
-What always holds: rows of a changelog go together with the note that says so. What is deleted depends on the tables
+What always holds: rows of a changelog go together with the note that says so, and none goes that a sink still needs.
+What is deleted depends on the tables
 and the given instant alone: an epoch that commits meanwhile is younger than anything that has expired. Whatever
 cannot be done now, because its relation is just being dropped or the disk is full, is left for the next time.
 """
@@ -20,6 +21,7 @@ from millstream.plan.nodes import QueryView, Stream, View
 from millstream.store.duckdb.changelog import changes_table, epoch_of, until
 from millstream.store.duckdb.letters import forget_letters
 from millstream.store.duckdb.shelves import changed_view
+from millstream.store.duckdb.sinks import needed_after
 
 # In processing time.
 _EPOCHS_RETAIN = 7 * 86_400 * 1_000_000
@@ -107,13 +109,22 @@ def _forget_changes(connection: duckdb.DuckDBPyConnection, changelog: View | Que
     ((epoch,),) = connection.execute("SELECT max(epoch) FROM ms.epochs WHERE committed_at <= ?", [old_at]).fetchall()
     if epoch is None:
         return
-    old = f"{changes_table(changelog.name)} WHERE {until(epoch)}"
-    newest = f"SELECT {changed_view(changelog)} AS view, {epoch_of('max(__change)')} AS epoch FROM {old} GROUP BY 1"
-    found = connection.execute(f"SELECT view, epoch FROM ({newest}) WHERE view IS NOT NULL").fetchall()
+    found = _expired(connection, changelog, epoch)
+    needed = needed_after(connection, [view for view, _ in found])
+    if needed is not None and needed < epoch:
+        epoch, found = needed, _expired(connection, changelog, needed)
     if found:
+        old = f"{changes_table(changelog.name)} WHERE {until(epoch)}"
         connection.execute(f"DELETE FROM {old}")
         connection.execute("DELETE FROM ms.cleaned WHERE view IN (SELECT unnest(?))", [[view for view, _ in found]])
         connection.executemany("INSERT INTO ms.cleaned VALUES (?, ?)", found)
+
+
+def _expired(connection: duckdb.DuckDBPyConnection, changelog: View | QueryView, epoch: int) -> list[tuple[str, int]]:
+    """The views with changes up to an epoch in a changelog, and the newest of these epochs."""
+    old = f"{changes_table(changelog.name)} WHERE {until(epoch)}"
+    newest = f"SELECT {changed_view(changelog)} AS view, {epoch_of('max(__change)')} AS epoch FROM {old} GROUP BY 1"
+    return connection.execute(f"SELECT view, epoch FROM ({newest}) WHERE view IS NOT NULL").fetchall()
 
 
 def _thin_out_epochs(connection: duckdb.DuckDBPyConnection, old_at: int) -> None:

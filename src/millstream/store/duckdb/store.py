@@ -57,6 +57,7 @@ from millstream.store.duckdb.moment import Moment
 from millstream.store.duckdb.naming import check_columns, columns_of, internal, public
 from millstream.store.duckdb.query import QueryMaintainer
 from millstream.store.duckdb.shelves import SHELVED, Shelves, may_share
+from millstream.store.duckdb.sinks import SINKS, SinkPositions
 from millstream.store.duckdb.swap import Swapping
 from millstream.store.duckdb.table import Table
 from millstream.store.duckdb.writing import Writing
@@ -79,7 +80,7 @@ CREATE TABLE IF NOT EXISTS ms.epochs (
     rows_used BIGINT, rows_filtered BIGINT, rows_late BIGINT, rows_failed BIGINT,
     offsets VARCHAR, watermarks VARCHAR, streams VARCHAR, views VARCHAR, timings VARCHAR);
 """
-_TABLES += COMPLETENESS + SHELVED + FAILURES
+_TABLES += SINKS + COMPLETENESS + SHELVED + FAILURES
 
 
 class DuckDBStore:
@@ -106,6 +107,7 @@ class DuckDBStore:
             row = _one(txn.execute("SELECT max(epoch) FROM ms.epochs"))
         self._epoch = (row[0] if row else None) or 0
         self._cleaner = Cleaner(self.cursor, path)
+        self.sinks = SinkPositions(self._transaction, self._undisturbed, self._remember, self.cursor)
         # What ms.progress says, so that planning an epoch asks no query.
         self._progress = self._load_progress()
         self._failures = load_failures(self.cursor())
