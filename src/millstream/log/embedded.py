@@ -72,32 +72,28 @@ class Log:
         except OSError as error:
             raise _cannot_open(directory, error) from error
 
-    def create_topic(self, name: str, partitions: int = 1, settings: TopicSettings | None = None) -> Topic:
-        """Make a topic, or find it; settings that are given replace those of an existing one."""
+    def create_topic(
+        self, name: str, partitions: int = 1, settings: TopicSettings | None = None, *, owner: str | None = None
+    ) -> Topic:
+        """Make a topic, or find it; settings that are given replace those of an existing one, the owner does not."""
         if partitions < 1:
             raise MillstreamError("BAD_PARTITION_COUNT", f"a topic cannot have {partitions} partitions")
         with self._lock:
             self._check_open()
             existing = self._topics.get(name)
             if existing is None:
-                topic = self._create_topic(name, partitions, settings or TopicSettings())
+                topic = self._create_topic(name, partitions, settings or TopicSettings(), owner)
                 self._topics[name] = topic
                 return topic
-            if existing.partitions != partitions:
-                raise MillstreamError(
-                    "TOPIC_EXISTS",
-                    f"topic {name!r} exists with {existing.partitions} partitions, not {partitions}",
-                    detail="another number would send the rows of a key to another partition",
-                    hint=f"ask for {existing.partitions} partitions, or drop the topic first",
-                )
+            check_partitions(existing, partitions)
             if settings is not None and settings != existing.settings:
                 existing.change_settings(settings)
             return existing
 
-    def _create_topic(self, name: str, partitions: int, settings: TopicSettings) -> Topic:
+    def _create_topic(self, name: str, partitions: int, settings: TopicSettings, owner: str | None) -> Topic:
         final = self._topics_root / directory_name(name, "topic")
         unfinished = self._topics_root / f"{_UNFINISHED}{uuid.uuid4().hex}"
-        metadata = TopicMetadata(name, uuid.uuid4().hex, partitions, settings, self._clock.now())
+        metadata = TopicMetadata(name, uuid.uuid4().hex, partitions, settings, self._clock.now(), owner)
         try:
             unfinished.mkdir()
             for number in range(partitions):
@@ -123,13 +119,31 @@ class Log:
         with self._lock:
             return tuple(sorted(self._topics))
 
+    def find_topic(self, name: str) -> Topic | None:
+        with self._lock:
+            return self._topics.get(name)
+
+    def owned_topics(self) -> list[Topic]:
+        """The topics that end with an owner."""
+        with self._lock:
+            return [topic for topic in self._topics.values() if topic.owner is not None]
+
+    def rename_topic(self, name: str, new: str) -> None:
+        """Give a topic a name that is free; its directory, to which executors may hold paths, stays."""
+        with self._lock:
+            topic = self.topic(name)
+            if new in self._topics:
+                raise MillstreamError("TOPIC_EXISTS", f"topic {new!r} exists")
+            topic.change_name(new)
+            self._topics[new] = self._topics.pop(name)
+
     def drop_topic(self, name: str) -> None:
         """Remove a topic and its rows; appends under way end with LOG_CLOSED or before the removal."""
         with self._lock:
             topic = self.topic(name)
             doomed = self._topics_root / f"{_UNFINISHED}{uuid.uuid4().hex}"
             try:
-                os.rename(self._topics_root / directory_name(name, "topic"), doomed)
+                os.rename(topic.directory, doomed)
                 disk.sync_directory(self._topics_root)
             except OSError as error:
                 raise disk.write_error(error, doomed) from error
@@ -186,6 +200,17 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def check_partitions(topic: Topic, partitions: int) -> None:
+    """Refuse to read or write a topic as if it had another number of partitions."""
+    if topic.partitions != partitions:
+        raise MillstreamError(
+            "TOPIC_EXISTS",
+            f"topic {topic.name!r} exists with {topic.partitions} partitions, not {partitions}",
+            detail="another number would send the rows of a key to another partition",
+            hint=f"ask for {topic.partitions} partitions, or drop the topic first",
+        )
 
 
 def directory_name(name: str, kind: str) -> str:

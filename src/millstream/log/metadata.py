@@ -19,13 +19,17 @@ METADATA = "topic.json"
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """`id` differs between a topic and another one later created under the same name."""
+    """`id` differs between a topic and another one later created under the same name.
+
+    `owner` names whoever the topic ends with, in the owner's terms. A topic of a user has no owner.
+    """
 
     name: str
     id: str
     partitions: int
     settings: TopicSettings
     created_at: int
+    owner: str | None = None
 
     def save(self, directory: Path) -> None:
         saved: dict[str, Any] = {
@@ -35,6 +39,7 @@ class TopicMetadata:
             "partitions": self.partitions,
             "settings": self.settings.to_json(),
             "created_at": self.created_at,
+            **({"owner": self.owner} if self.owner is not None else {}),
         }
         disk.replace_file(directory / METADATA, json.dumps(saved, indent=2).encode())
 
@@ -44,7 +49,9 @@ class TopicMetadata:
         try:
             saved = json.loads(path.read_bytes())
             settings = TopicSettings.from_json(saved["settings"])
-            return TopicMetadata(saved["name"], saved["id"], saved["partitions"], settings, saved["created_at"])
+            return TopicMetadata(
+                saved["name"], saved["id"], saved["partitions"], settings, saved["created_at"], saved.get("owner")
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise corrupt(path, 0, f"not the description of a topic: {error}") from error
 

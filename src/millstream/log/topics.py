@@ -102,16 +102,34 @@ class Topic:
         """Torn tails that were cut off when this topic was opened."""
         return tuple(repair for partition in self._partitions for repair in partition.repairs)
 
+    @property
+    def owner(self) -> str | None:
+        """Whoever the topic ends with; None for a topic of users."""
+        return self._metadata.owner
+
+    @property
+    def directory(self) -> Path:
+        return self._directory
+
     def change_settings(self, settings: TopicSettings) -> None:
-        changed = replace(self._metadata, settings=settings)
+        self._save(replace(self._metadata, settings=settings))
+        self._ids.window_micros = settings.message_id_window_micros
+        for partition in self._partitions:
+            partition.settings = settings
+
+    def change_owner(self, owner: str | None) -> None:
+        self._save(replace(self._metadata, owner=owner))
+
+    def change_name(self, name: str) -> None:
+        """For `Log.rename_topic`, which keeps names unique."""
+        self._save(replace(self._metadata, name=name))
+
+    def _save(self, changed: TopicMetadata) -> None:
         try:
             changed.save(self._directory)
         except OSError as error:
             raise disk.write_error(error, self._directory) from error
         self._metadata = changed
-        self._ids.window_micros = settings.message_id_window_micros
-        for partition in self._partitions:
-            partition.settings = settings
 
     # --- appending
 

@@ -251,3 +251,27 @@ def test_offsets_are_found_by_when_rows_landed(open_log: Callable[[], Log], cloc
     assert topic.offsets_at(began + 500_000) == {0: 2, 1: 2}
     assert topic.offsets_at(began - 1) == {0: 0, 1: 0}
     assert topic.offsets_at(clock.now()) == topic.end_offsets() == {0: 40, 1: 40}
+
+
+def test_owners_and_names_change_and_are_found_again(open_log: Callable[[], Log]) -> None:
+    log = open_log()
+    assert log.create_topic("users").owner is None
+    topic = log.create_topic("s@1", owner="1")
+    topic.append(numbered(1, 2))
+    assert log.create_topic("s@1", owner="2") is topic
+    log.rename_topic("s@1", "s")
+    assert code_of(lambda: log.rename_topic("s", "users")) == "TOPIC_EXISTS"
+    assert (log.topics(), log.find_topic("s@1"), topic.name) == (("s", "users"), None, "s")
+    log = open_log()
+    assert [(topic.name, topic.owner) for topic in log.owned_topics()] == [("s", "1")]
+    log.topic("s").change_owner("3")
+    assert open_log().topic("s").owner == "3"
+
+
+def test_a_renamed_topic_is_dropped_whole(open_log: Callable[[], Log]) -> None:
+    log = open_log()
+    log.create_topic("s@1", owner="1").append(numbered(1))
+    log.rename_topic("s@1", "s")
+    log.drop_topic("s")
+    assert list((log.root / "topics").iterdir()) == []
+    assert log.create_topic("s").end_offsets() == {0: 0}
