@@ -139,7 +139,7 @@ BUILDER: dict[str, Code] = {
 }  # fmt: skip
 
 DATABASE: dict[str, Code] = {
-    "BAD_PATH": Code("The path cannot be a data directory.", "It is a file, or cannot be created.", "Pass a directory that this user may write."),
+    "BAD_PATH": Code("The path cannot be a data directory.", "It is a file, or cannot be created or written.", "Pass a directory that this user may write."),
     "CLOCK_BACKWARDS": Code("A clock was set back.", "Processing time never goes backwards.", "Advance it by 0 or more."),
     "CLOSED": Code("The database is closed.", "`close` was called.", "Connect again."),
     "DATA_DIR_IN_USE": Code("Another process has the data directory.", "One process owns it at a time.", "Close that process, or use another directory."),

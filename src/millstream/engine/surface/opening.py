@@ -8,6 +8,7 @@ a part cannot be opened, none stays open. Must not process rows: that is for `ru
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import threading
@@ -36,8 +37,20 @@ from millstream.store.duckdb.store import DuckDBStore
 
 def open_parts(directory: Path, clock: Clock, open_compute: OpenCompute, settings: EngineSettings) -> Parts:
     """Open the parts of the database in a directory, which is made if it is not there."""
-    _make(directory)
-    directory = directory.absolute()
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        return _open(directory.absolute(), clock, open_compute, settings)
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise MillstreamError(
+            "DISK_FULL" if full else "BAD_PATH",
+            f"{directory} cannot be a data directory",
+            detail=": ".join(str(part) for part in (error.filename, error.strerror) if part),
+            hint="free some space" if full else "pass a directory that this user may write",
+        ) from None
+
+
+def _open(directory: Path, clock: Clock, open_compute: OpenCompute, settings: EngineSettings) -> Parts:
     with contextlib.ExitStack() as undo:
         undo.callback(os.close, _own(directory))
         compute = open_compute(directory)
@@ -86,15 +99,6 @@ def open_parts(directory: Path, clock: Clock, open_compute: OpenCompute, setting
             # From here on it is `close` that lets go of all this, in the same order.
             undo.pop_all(),
         )
-
-
-def _make(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MillstreamError(
-            "BAD_PATH", f"{directory} cannot be a data directory", detail=error.strerror, hint="pass a directory"
-        ) from None
 
 
 def _own(directory: Path) -> int:
