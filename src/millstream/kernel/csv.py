@@ -102,6 +102,10 @@ class CsvKernel:
         if end < 0 and len(text) == lines.CHUNK_BYTES:
             raise CsvRefusedError("a long line")
         self._check(line)
+        # Of a file with other columns, or in another order, Spark gets the fields in the order of the stream's.
+        names = [name.strip().strip('"').lower() for name in line.decode(errors="replace").split(self.delimiter)]
+        if names != [name.lower() for name in self.schema.names]:
+            raise CsvRefusedError("a header with other columns than the stream, or in another order")
         return len(line)
 
     # -- text ----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ TASK_BYTES = 32 << 20
 """At most this much is one task's."""
 
 _GLOB_CHARACTERS = frozenset("*?[]{}\\")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class RefusedError(Exception):
@@ -92,7 +92,7 @@ class LineFiles:
         position = range_.start
         if position == 0:
             text = file.read(CHUNK_BYTES)
-            if text.startswith(_BYTE_ORDER_MARK):
+            if text.startswith(BYTE_ORDER_MARK):
                 raise self.refusal("a byte order mark")
             position = begin(text)
         else:

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
 
+from millstream.kernel.records import RECORDS, CsvReader
 from millstream.kernel.shares import read_rows
 from millstream.model.schema import spark_type
 from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
@@ -86,7 +88,7 @@ class Decoder:
         """The relation for asking Spark about expressions. It is never read; that its columns are no constants keeps
         Spark from taking for one what is computed of them."""
         schema = ", ".join(f"`{c.name}` {spark_type(c.type)}" for c in self.stream.schema.columns)
-        escaped = schema.replace("\\", "\\\\").replace("'", "\\'")
+        escaped = _escaped(schema)
         columns = [f"__row.`{c.name}`" for c in self.stream.schema.columns]
         place = ["CAST(id AS INT) AS __p", "id AS __o", "id AS __landed", _NOW]
         rows = f"(SELECT id, from_json(CAST(id AS STRING), '{escaped}') AS __row FROM range(1))"
@@ -107,11 +109,16 @@ class Decoder:
         typed: str = "false",
         options: Sequence[tuple[str, str]] = (),
         has_lines: bool = False,
+        parsed_as: str = "__raw",
+        fault: str = _NULL_TEXT,
     ) -> str:
-        """Lines parsed by Spark; what is not even text is not parsed. Rows that are `typed` pass as they are."""
-        text = "CAST(__raw AS STRING)"
+        """Lines parsed by Spark; what is not even text is not parsed. Rows that are `typed` pass as they are.
+
+        `parsed_as` is what is parsed of a line; a line with a `fault` is dead for that reason.
+        """
+        raw, text = "CAST(__raw AS STRING)", f"CAST({parsed_as} AS STRING)"
         is_text = f"is_valid_utf8({text})"
-        settings = ", ".join(f"'{key}', '{value}'" for key, value in (("mode", "PERMISSIVE"), *options))
+        settings = ", ".join(f"'{key}', '{_escaped(value)}'" for key, value in (("mode", "PERMISSIVE"), *options))
         if format_ == "json":
             # As an array of one: Spark would otherwise overlook whatever follows the first value.
             fields = ", ".join(f"`{c.name}`: {spark_type(c.type)}" for c in self.stream.schema.columns)
@@ -121,12 +128,13 @@ class Decoder:
             row, broken = "get(__rows, 0)", "__rows IS NULL OR size(__rows) <> 1 OR get(__rows, 0) IS NULL"
         else:
             schema = f"{self._ddl()}, __corrupt STRING"
-            settings += ", 'columnNameOfCorruptRecord', '__corrupt'"
+            # Quotes within quotes are doubled; where they are escaped, `kernel/records.py` has doubled them.
+            settings += ", 'columnNameOfCorruptRecord', '__corrupt', 'escape', '\"', 'multiLine', 'true'"
             parsed = f"from_csv(IF({is_text}, {text}, NULL), '{schema}', map({settings})) AS __row"
             row, broken = "__row", "__row IS NULL OR __row.__corrupt IS NOT NULL"
         names = self.stream.schema.names()
         columns = [f"{row}.`{name}` AS `{name}`" for name in names]
-        carried = [f"make_valid_utf8({text}) AS __raw", f"{is_text} AS __is_text", parsed]
+        carried = [f"make_valid_utf8({raw}) AS __raw", f"{is_text} AS __is_text", f"{fault} AS __fault", parsed]
         if typed != "false":
             columns = [f"IF({typed}, `{name}`, {row}.`{name}`) AS `{name}`" for name in names]
             carried += [typed, *(f"`{name}`" for name in names)]
@@ -134,37 +142,61 @@ class Decoder:
         place = [_PLACE_NAMES, *([_TOMBSTONE] if typed != "false" else []), *(_LINES if has_lines else [])]
         inner = f"(SELECT {', '.join([*carried, *place])} FROM {lines})"
         malformed = (
-            f"CASE WHEN {typed} THEN NULL WHEN NOT __is_text AND endswith(__raw, '{_CUT}') THEN 'line too long' "
+            f"CASE WHEN {typed} THEN NULL WHEN __fault IS NOT NULL THEN __fault "
+            f"WHEN NOT __is_text AND endswith(__raw, '{_CUT}') THEN 'line too long' "
             f"WHEN NOT __is_text THEN 'invalid UTF-8' "
             f"WHEN {broken} THEN 'malformed {format_}' END"
         )
         flat = f"(SELECT {', '.join([*columns, *place])}, {malformed} AS __malformed, __raw FROM {inner})"
-        return self._judge(flat, "__malformed", "__raw", _TOMBSTONE if typed != "false" else "false", has_lines)
+        # Of CSV files, the kernel has no lines: rows that are decoded go without them here too.
+        shown = "__raw" if parsed_as == "__raw" else "IF(__malformed IS NOT NULL, __raw, NULL)"
+        return self._judge(flat, "__malformed", shown, _TOMBSTONE if typed != "false" else "false", has_lines)
 
     def _files(self, spark: SparkSession, slice_: FileSlice) -> str:
-        reader = spark.read.options(**dict(slice_.options))
+        if slice_.format == "csv":
+            return self._csv(spark, slice_)
+        # File names are paths, never patterns.
+        reader = spark.read.options(**dict(slice_.options)).option("__globPaths__", "false")
         paths = list(slice_.paths)
         ordered = self.stream.is_ordered
         if slice_.format == "json":
-            lines = reader.text(paths)
-            rows = self._placed(lines, slice_, "CAST(value AS BINARY) AS __raw", "value")
+            line = "IF(startswith(value, '\ufeff'), substring(value, 2), value)"
+            rows = self._placed(reader.text(paths), slice_, f"CAST({line} AS BINARY) AS __raw", "value")
             text = f"(SELECT * FROM {rows} WHERE trim(value) <> '')"
             return self._lines(text, "json", options=slice_.options, has_lines=ordered)
-        if slice_.format == "parquet":
-            rows = self._placed(reader.schema(self._ddl()).parquet(*paths), slice_, "*")
-            return self._typed(rows, has_lines=ordered)
-        reader = reader.schema(self._ddl() + ", __corrupt STRING")
-        reader = reader.option("mode", "PERMISSIVE").option("columnNameOfCorruptRecord", "__corrupt")
-        malformed = "IF(__corrupt IS NOT NULL, 'malformed csv', NULL)"
-        rows = self._placed(reader.csv(paths), slice_, "*")
-        return self._judge(rows, malformed, "make_valid_utf8(__corrupt)", has_lines=ordered)
+        rows = self._placed(reader.schema(self._ddl()).parquet(*paths), slice_, "*")
+        return self._typed(rows, has_lines=ordered)
+
+    def _csv(self, spark: SparkSession, slice_: FileSlice) -> str:
+        """Executors cut the files into records, which Spark parses."""
+        options = dict(slice_.options)
+        header = options.pop("header", "false") == "true"
+        options.pop("enforceSchema", None)
+        reader = CsvReader(tuple(self.stream.schema.names()), options.get("sep", ","), header)
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield from reader.read([(file["number"], file["path"]) for file in batch.to_pylist()])
+
+        files = [{"number": slice_.first + index, "path": path} for index, path in enumerate(slice_.paths)]
+        names = spark.createDataFrame(pa.Table.from_pylist(files))
+        count = max(1, min(len(files), spark.sparkContext.defaultParallelism))
+        base = self._register(names.repartition(count).mapInArrow(read, RECORDS), "rows")
+        ordered = self.stream.is_ordered
+        # Where the order does not matter, the rows of a slice are at one offset, as the kernel has them.
+        offset, line = ("__o", ", __block, 0L AS __line") if ordered else (f"{slice_.first}L", "")
+        rows = (
+            f"(SELECT __raw, __text, __fault, 0 AS __p, {offset} AS __o, __landed, __landed AS __pt{line} FROM {base})"
+        )
+        parsed_as = "coalesce(__text, __raw)"
+        return self._lines(rows, "csv", "false", tuple(options.items()), ordered, parsed_as, "__fault")
 
     def _placed(self, rows: DataFrame, slice_: FileSlice, *columns: str) -> str:
         """Rows of files with their place; where their order matters they know their file and their line."""
         if not self.stream.is_ordered:
             base = self._register(rows.selectExpr(*columns, _LANDED), "rows")
             return f"(SELECT *, 0 AS __p, {slice_.first}L AS __o, __landed AS __pt FROM {base})"
-        names = functions.array(*(functions.lit(path.rsplit("/", 1)[-1]) for path in slice_.paths))
+        names = functions.array(*(functions.lit(name) for name in _encoded_names(rows, slice_.paths)))
         number = functions.array_position(names, functions.col("_metadata.file_name")) + (slice_.first - 1)
         placed = rows.select(
             *(functions.expr(column) for column in (*columns, _LANDED)),
@@ -252,6 +284,16 @@ def temporary_name(*parts: str) -> str:
     """
     plain = "_".join(parts)
     return "__ms_" + "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"x{ord(c):x}" for c in plain)
+
+
+def _encoded_names(rows: DataFrame, paths: Sequence[str]) -> list[str]:
+    """The names of files as Spark's metadata have them: encoded as in a URI."""
+    hadoop: Any = rows.sparkSession._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
+    return [str(hadoop.Path(path).toUri().getRawPath()).rsplit("/", 1)[-1] for path in paths]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _union(parts: list[str]) -> str:

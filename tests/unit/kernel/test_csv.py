@@ -147,10 +147,10 @@ def test_lines_that_are_refused(file: Path, content: bytes) -> None:
 
 
 def test_a_header(file: Path) -> None:
-    assert read(file, b"x,y,z\n1,a\n", header="true").column("k").to_pylist() == [1]
-    assert read(file, b"x,y", header="true").num_rows == 0
+    assert read(file, b'"K", v\n1,a\n', header="true").column("k").to_pylist() == [1]
+    assert read(file, b"k,v", header="true").num_rows == 0
     assert read(file, b"", header="true").num_rows == 0
-    for content in (b"\nx,y\n1,a\n", b" \nx,y\n1,a\n", b"x\ry\n1,a\n"):
+    for content in (b"\nk,v\n1,a\n", b" \nk,v\n1,a\n", b"k\rv\n1,a\n", b"v,k\na,1\n", b"k,v,z\n1,a,2\n"):
         with pytest.raises(CsvRefusedError):
             read(file, content, header="true")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
@@ -21,6 +21,9 @@ from millstream.model.time import to_micros
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# More digits than any DECIMAL has.
+_EXACT = Context(prec=80)
 
 
 def to_table(rows: Rows, schema: Schema, relation: str) -> pa.Table:
@@ -105,7 +108,9 @@ def _array(values: list[Any], column: Column) -> pa.Array:
         if pa.types.is_date(column.type):
             values = [date.fromisoformat(value) if isinstance(value, str) else value for value in values]
         if pa.types.is_decimal(column.type):
-            values = [_decimal(value) for value in values]
+            values = [_decimal(value, column.type.scale) for value in values]
+        if pa.types.is_floating(column.type):
+            values = [_float(value) for value in values]
         if pa.types.is_integer(column.type) and any(not _is_whole(value) for value in values):
             raise pa.ArrowInvalid("not a whole number")
         if pa.types.is_list(column.type) and any(isinstance(value, str | bytes) for value in values):
@@ -128,7 +133,9 @@ def _fits(value: Any, column: Column) -> bool:
             if pa.types.is_list(column.type) and isinstance(value, str | bytes):
                 return False
             if pa.types.is_decimal(column.type):
-                value = _decimal(value)
+                value = _decimal(value, column.type.scale)
+            if pa.types.is_floating(column.type):
+                value = _float(value)
             if pa.types.is_date(column.type) and isinstance(value, str):
                 value = date.fromisoformat(value)
             pa.array([value], column.type)
@@ -142,14 +149,21 @@ def _is_whole(value: Any) -> bool:
     return not isinstance(value, bool) and (not isinstance(value, float) or value.is_integer())
 
 
-def _decimal(value: Any) -> Any:
-    """A float stands for the number it is written as: 0.1 is one tenth."""
-    if isinstance(value, float | str):
-        try:
-            return Decimal(str(value))
-        except InvalidOperation:
-            raise ValueError from None
-    return value
+def _decimal(value: Any, scale: int) -> Any:
+    """A float stands for the number it is written as: 0.1 is one tenth. Digits beyond the scale are rounded half up,
+    as those of lines and files are."""
+    if value is None or isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        return value
+    try:
+        exact = Decimal(str(value)) if isinstance(value, float | str) else Decimal(value)
+        return exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _EXACT) if exact.is_finite() else exact
+    except InvalidOperation:
+        raise ValueError from None
+
+
+def _float(value: Any) -> Any:
+    """The nearest number: Arrow would refuse an integer that has no exact one."""
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _instant(value: Any) -> int | None:

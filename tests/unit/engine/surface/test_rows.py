@@ -70,7 +70,14 @@ def test_names_are_found_in_any_case_in_every_row() -> None:
 def test_a_decimal_is_what_is_written() -> None:
     assert one(d=1.1) == {"d": Decimal("1.10")}
     assert one(d="2.5") == {"d": Decimal("2.50")}
+    assert one(d=Decimal("1.005")) == {"d": Decimal("1.01")}
+    assert one(d="-1.005") == {"d": Decimal("-1.01")}
+    assert one(d=0.1 + 0.2) == {"d": Decimal("0.30")}
     assert one(day="2025-01-01") == {"day": date(2025, 1, 1)}
+
+
+def test_a_whole_number_is_the_nearest_floating_one() -> None:
+    assert one(x=2**53 + 1) == {"x": float(2**53)}
 
 
 @pytest.mark.parametrize(
@@ -82,6 +89,8 @@ def test_a_decimal_is_what_is_written() -> None:
         ({"n": 2**63}, "n"),
         ({"x": "a"}, "x"),
         ({"d": "abc"}, "d"),
+        ({"d": "99999999.995"}, "d"),
+        ({"d": True}, "d"),
         ({"ts": "yesterday"}, "ts"),
         ({"ts": True}, "ts"),
         ({"k": 5}, "k"),
