@@ -28,7 +28,7 @@ def show_status(data: Path, format: StatusFormat = StatusFormat.TABLE) -> None:
         if format is StatusFormat.JSON:
             print(json_line(_document(db, data, status)))
             return
-        tables = [_streams(db, status), _views(db, status)]
+        tables = [_streams(db, status), _views(db, status), _sinks(status)]
         parts: list[RenderableType] = [_summary(data, status), *(table for table in tables if table.row_count)]
         OUT.print(Group(*parts))
 
@@ -76,6 +76,14 @@ def _views(db: Connection, status: Status) -> Table:
     table = _table("view", "rows", "state")
     for view in status["views"]:
         table.add_row(view["name"], f"{_rows(db, view['name']):,}", view["state"])
+    return table
+
+
+def _sinks(status: Status) -> Table:
+    table = _table("sink", "view", "connector", "state", "lag", "error")
+    for sink in status["sinks"]:
+        error = sink["error"] or "-"
+        table.add_row(sink["name"], sink["view"], sink["connector"], sink["state"], f"{sink['lag']:,}", error)
     return table
 
 
