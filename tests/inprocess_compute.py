@@ -121,8 +121,9 @@ class InProcessCompute:
     def streaming(
         self, format_: str, path: str | None, options: Mapping[str, str], schema: Schema, checkpoint: Path
     ) -> PushedRows:
-        """Rows that a test pushes: see `push`."""
-        return next(source for source in self.sources if source.name == checkpoint.name)
+        """Rows that a test pushes, for the only stream of the kind: see `push`."""
+        (source,) = self.sources
+        return source
 
     def push(self, stream: str, *batches: pa.Table) -> PushedRows:
         """The batches that a stream of `source = 'spark'` has."""

@@ -53,7 +53,7 @@ class LogOptions(ReplayedOptions):
             tombstone_retain_micros=stream.rules.tombstone_retain if stream.primary_key else None,
             message_id_window_micros=self.message_id_window,
         )
-        return TopicSpec(self.topic or stream.name, self.partitions, settings)
+        return TopicSpec(self.topic or stream.name, self.partitions, settings, is_own=self.topic is None)
 
 
 @dataclass(slots=True)
@@ -192,4 +192,4 @@ def check_partition_keys(options: LogOptions, opening: Opening) -> None:
 
 def open_topic(spec: TopicSpec, opening: Opening) -> Topic:
     """The topic of a stream, created if it is not there."""
-    return opening.log.create_topic(spec.name, spec.partitions, spec.settings)
+    return opening.topic or opening.log.create_topic(spec.name, spec.partitions, spec.settings)

@@ -24,6 +24,8 @@ class TopicSpec:
     name: str
     partitions: int
     settings: TopicSettings
+    is_own: bool = False
+    """The stream names no topic: it has one to itself, under its own name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from millstream.log import Log
+from millstream.log import Log, Topic
 from millstream.model.errors import MillstreamError, Position
 from millstream.model.time import Clock
 from millstream.plan.nodes import Stream
@@ -53,6 +53,10 @@ class Opening:
     """The offsets that epochs have reached; None before the first one."""
     position: Position | None = None
     """Where the statement is, for errors."""
+    topic: Topic | None = None
+    """The topic of the stream, where it has one that exists already."""
+    instead_of: Source | None = None
+    """A source that is still open and ends when this one begins."""
 
 
 class Source(Protocol):
@@ -81,6 +85,10 @@ class Source(Protocol):
 
     def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
         """What follows some offsets, at most about `limit` of them and not beyond `until`; None if there is nothing."""
+
+    def begin(self) -> None:
+        """The stream exists now: take rows in, where the source reads in a thread of its own. Called once."""
+        return
 
     def close(self) -> None:
         """Release threads, sockets and files. Called once."""

@@ -23,7 +23,7 @@ from millstream.model.time import Clock
 from millstream.plan.slices import CUT_LINE
 from millstream.sources.landing import RETRY_SECONDS, LandingSource
 from millstream.sources.log import LogOptions, check_partition_keys, open_topic
-from millstream.sources.protocol import Opening
+from millstream.sources.protocol import Opening, Source
 
 _READ_BYTES = 1 << 18
 # Lines of several connections share an append up to here.
@@ -80,20 +80,42 @@ class Lines:
 
 
 class SocketSource(LandingSource):
-    def __init__(self, topic: Topic, schema: Schema, options: SocketOptions, clock: Clock) -> None:
+    def __init__(
+        self,
+        topic: Topic,
+        schema: Schema,
+        options: SocketOptions,
+        clock: Clock,
+        instead_of: Source | None = None,
+    ) -> None:
         super().__init__(topic, schema, options, clock)
         self._socket_options = options
         self._server: socket.socket | None = None
-        if options.listen:
+        if options.listen and isinstance(instead_of, SocketSource) and instead_of.listens_as(options):
+            # The port stays open: this socket goes on when the other source closes its own.
+            self._server = instead_of.listening()
+        elif options.listen:
             try:
                 self._server = socket.create_server((options.host, options.port))
             except OSError as error:
                 raise MillstreamError(
                     "SOCKET_UNAVAILABLE", f"cannot listen on {options.host}:{options.port}", detail=str(error)
                 ) from None
+        if self._server is not None:
             self._server.setblocking(False)
         self._waker, self._woken = socket.socketpair()
-        self.serve("millstream-socket", self._listen if options.listen else self._connect)
+
+    def begin(self) -> None:
+        self.serve("millstream-socket", self._listen if self._server is not None else self._connect)
+
+    def listens_as(self, options: SocketOptions) -> bool:
+        own = self._socket_options
+        return self._server is not None and (options.host, options.port) == (own.host, own.port)
+
+    def listening(self) -> socket.socket:
+        """The socket that listens, for a source that takes the place of this one."""
+        assert self._server is not None
+        return self._server.dup()
 
     @property
     def port(self) -> int:
@@ -200,4 +222,5 @@ class SocketSource(LandingSource):
 def open_socket(options: SocketOptions, opening: Opening) -> SocketSource:
     stream = opening.stream
     check_partition_keys(options, opening)
-    return SocketSource(open_topic(options.topic_of(stream), opening), stream.schema, options, opening.clock)
+    topic = open_topic(options.topic_of(stream), opening)
+    return SocketSource(topic, stream.schema, options, opening.clock, opening.instead_of)

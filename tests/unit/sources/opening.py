@@ -32,4 +32,6 @@ def opening_of(
 def opened(opening: Opening, **options: str) -> tuple[Source, StreamOptions]:
     connector = SOURCES[options.get("source", "log")]
     read = connector.options.read(options)
-    return connector.open(read, opening), read
+    source = connector.open(read, opening)
+    source.begin()
+    return source, read

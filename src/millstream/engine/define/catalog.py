@@ -1,6 +1,8 @@
 """What exists: streams, tables, views and sinks, by name.
 
-Names are found in any case. A view's plan is made when it is first needed, because making it asks
+Names are found in any case. An entry is one incarnation of its name: what belongs to a relation (topic, checkpoint,
+subscriptions, rows that are on their way) is bound to the incarnation, so that a relation that is created
+again under a name inherits nothing. A view's plan is made when it is first needed, because making it asks
 Spark; reading a view never does.
 """
 
@@ -14,13 +16,14 @@ from typing import Any
 
 from sqlglot import exp
 
+from millstream.log import Topic
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.model.errors import Position as Place
 from millstream.model.schema import check_name
 from millstream.plan.nodes import Stream, ViewPlan
 from millstream.sinks import SINKS, Position, Sink, SinkOptions
 from millstream.sinks import Connector as SinkConnector
-from millstream.sources import SOURCES, Connector, Source, StreamOptions, TopicSpec
+from millstream.sources import SOURCES, Connector, Source, StreamOptions
 from millstream.sql import read_window_call
 from millstream.sql.statements import CreateSink, CreateStream, CreateTable, CreateView
 
@@ -37,6 +40,9 @@ class StreamEntry:
     stream: Stream
     options: StreamOptions
     source: Source
+    incarnation: str
+    topic: Topic | None = None
+    """The topic that has its rows; None if they are not in the embedded log."""
 
     @property
     def name(self) -> str:
@@ -49,11 +55,6 @@ class StreamEntry:
     @property
     def connector(self) -> Connector[Any]:
         return SOURCES[self.options.source]
-
-    @property
-    def topic(self) -> TopicSpec | None:
-        """The topic that has its rows; None if they are not in the embedded log."""
-        return self.options.topic_of(self.stream)
 
 
 @dataclass(slots=True)
@@ -93,6 +94,8 @@ class Successor:
 @dataclass(slots=True)
 class ViewEntry:
     statement: CreateView
+    incarnation: str
+    """Stays when the view is rebuilt or replaced: its changelog goes on."""
     plan: ViewPlan | None = field(default=None)
     successor: Successor | None = field(default=None)
 
@@ -168,6 +171,11 @@ class Catalog:
 
     def find(self, name: str) -> Entry | None:
         return self._entries.get(name.lower())
+
+    def has(self, entry: Entry) -> bool:
+        """Whether this very incarnation is there, and not another one under its name."""
+        found = self.find(entry.name)
+        return found is not None and found.incarnation == entry.incarnation
 
     def __iter__(self) -> Iterator[Entry]:
         return iter(list(self._entries.values()))

@@ -1,22 +1,27 @@
 """Making and dropping streams, tables and views.
 
 A definition is valid before anything of it exists: options are read, the query is planned and
-typed. Then it is created in the store in one transaction.
+typed. Then it is created in the store in one transaction, in the place of the old one if it replaces one. What
+always holds: a statement that is refused, at whatever point, has changed nothing. What streams own outside of the store
+is for `holdings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from millstream.engine.define.catalog import SUCCESSOR, Catalog, Entry, StreamEntry, ViewEntry, read_names
 from millstream.engine.define.functions import Functions
+from millstream.engine.define.holdings import Holdings
 from millstream.engine.define.tables import split_options, table_rules, table_watermark
-from millstream.log import Log
+from millstream.log import Log, Topic
 from millstream.model.errors import MillstreamError, Position, did_you_mean, own_fault
 from millstream.model.schema import check_names
 from millstream.model.settings import ViewOptions
@@ -28,8 +33,19 @@ from millstream.plan.relations import Relation
 from millstream.sources import SOURCES, Connector, Opening, Source, StreamOptions, TableOptions
 from millstream.sql import check_query, render
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Drop
-from millstream.store.duckdb.store import DuckDBStore
+from millstream.store.duckdb.store import EARLY_INCARNATION, DuckDBStore
 from millstream.store.protocol import Progress
+
+RelationKind = Literal["stream", "table", "view"]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedPlan:
+    """A plan with what Spark says of it: the columns of its deltas, and where its parts begin to read history."""
+
+    plan: ViewPlan
+    deltas: Mapping[str, pa.Schema]
+    history: Mapping[str, Progress]
 
 
 @dataclass(slots=True)
@@ -41,46 +57,148 @@ class Definitions:
     compute: Compute
     directory: Path
     functions: Functions
+    holdings: Holdings = field(init=False)
+    new_incarnation: Callable[[], str] = field(default=lambda: secrets.token_hex(6))
+    """An id that no relation ever had. It goes to the store with the statement."""
     _known_types: dict[tuple[Stream, str], pa.DataType] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.holdings = Holdings(self.catalog, self.log, self.directory / "spark" / "checkpoints")
 
     # -- streams and tables --------------------------------------------------------------------
 
-    def create_stream(self, create: CreateStream) -> bool:
-        """Create a stream; False if it was there and that is fine."""
-        if self._exists(create):
-            return False
-        self.catalog.check_free(create.name, create.position)
-        entry, skipped = self._placed(self.open_stream(replace(create, options=self._completed(create))))
-        self.store.create_stream(entry.stream, render(entry.statement), self.clock.now(), skipped)
+    def create_stream(self, create: CreateStream | CreateTable) -> bool:
+        """Create a stream or a table, in the place of another if the statement says so; False if it was there and that
+        is fine."""
+        old = self._replaced(create)
+        if isinstance(old, bool):
+            return old
+        entry, skipped = self._new(create, old)
+        try:
+            if old is not None:
+                self.holdings.end_with(old, entry)
+            self.store.create_stream(
+                entry.stream,
+                render(entry.statement),
+                self.clock.now(),
+                skipped,
+                incarnation=entry.incarnation,
+                instead_of=old.name if old is not None else None,
+            )
+        except BaseException:
+            self._end(entry)
+            raise
+        if old is not None:
+            self.catalog.remove(old.name)
         self.catalog.add(entry)
+        self._begin(entry)
+        if old is not None:
+            self._end(old)
         return True
+
+    def _replaced(self, create: CreateStream | CreateTable) -> StreamEntry | Literal[False] | None:
+        """The stream that a statement replaces, if any; False if there is nothing to do. Refuses what cannot be."""
+        old = self.catalog.find(create.name)
+        if old is not None and create.if_not_exists:
+            return False
+        if old is None or not create.or_replace:
+            self.catalog.check_free(create.name, create.position)
+            return None
+        if isinstance(old, StreamEntry) and as_said(old, create) == replace(create, or_replace=False):
+            return False
+        kind: RelationKind = "table" if isinstance(create, CreateTable) else "stream"
+        found = self._droppable(Drop(kind, create.name, position=create.position))
+        assert isinstance(found, StreamEntry)
+        return found
 
     def begin_at(self, entry: StreamEntry, start: str) -> None:
         """Let a stream that nothing was read of begin elsewhere."""
         said = tuple(o for o in entry.statement.options if o[0].lower() not in ("start", "start_offsets"))
         statement = replace(entry.statement, options=(*said, ("start", start)))
-        entry.source.close()
-        self.store.change_stream(entry.name, render(statement))
-        entry, skipped = self._placed(self._open(statement))
-        self.store.change_stream(entry.name, render(entry.statement), skipped)
-        self.catalog.add(entry)
-
-    def _open(self, create: CreateStream | CreateTable, files: Sequence[str] | None = None) -> StreamEntry:
-        return self.open_table(create, files) if isinstance(create, CreateTable) else self.open_stream(create, files)
-
-    def _placed(self, entry: StreamEntry) -> tuple[StreamEntry, Sequence[str]]:
-        """A new stream with its start noted as offsets, and the files that it leaves out."""
-        options, source = entry.options, entry.source
-        start = options.pending_start()
-        if start is None:
-            return entry, ()
+        changed, skipped = self._placed(statement, entry.incarnation, entry.topic, entry.source)
         try:
-            place = source.place(start)
+            self.store.change_stream(entry.name, render(changed.statement), skipped)
+        except BaseException:
+            self._end(changed)
+            raise
+        self.catalog.add(changed)
+        self._begin(changed)
+        self._end(entry)
+
+    def restore_stream(self, create: CreateStream | CreateTable, incarnation: str) -> None:
+        """Open a stream or table again that the store has."""
+        stream, options = self._described(create)
+        spec = options.topic_of(stream)
+        topic = self.holdings.topic_again(spec, incarnation) if spec is not None else None
+        progress = self.store.progress(stream.name)
+        opening = Opening(
+            stream,
+            self.log,
+            self.clock,
+            lambda: self.store.files(stream.name),
+            lambda: progress.offsets if progress is not None else None,
+            create.position,
+            topic,
+        )
+        source = SOURCES[options.source].open(options, opening)
+        entry = StreamEntry(create, stream, options, source, incarnation, topic)
+        if incarnation.startswith(EARLY_INCARNATION):
+            self.holdings.keep_early_checkpoint(entry)
+        self.catalog.add(entry)
+        source.begin()
+
+    def _new(self, create: CreateStream | CreateTable, old: StreamEntry | None) -> tuple[StreamEntry, Sequence[str]]:
+        """A stream that is about to be created, with its topic and its source, and the files that it leaves out."""
+        create = replace(create, options=self._completed(create))
+        stream, options = self._described(create)
+        incarnation = self.new_incarnation()
+        spec = options.topic_of(stream)
+        try:
+            topic = self.holdings.new_topic(spec, incarnation) if spec is not None else None
+            return self._placed(create, incarnation, topic, old.source if old is not None else None)
+        except BaseException:
+            self.holdings.sweep()
+            raise
+
+    def _placed(
+        self, create: CreateStream | CreateTable, incarnation: str, topic: Topic | None, instead_of: Source | None
+    ) -> tuple[StreamEntry, Sequence[str]]:
+        """A stream that nothing was read from, with its start noted as offsets, and the files that it leaves out."""
+        skipped: Sequence[str] = ()
+
+        def opened() -> StreamEntry:
+            stream, options = self._described(create)
+            opening = Opening(
+                stream, self.log, self.clock, lambda: skipped, lambda: None, create.position, topic, instead_of
+            )
+            source = SOURCES[options.source].open(options, opening)
+            return StreamEntry(create, stream, options, source, incarnation, topic)
+
+        entry = opened()
+        start = entry.options.pending_start()
+        if start is None:
+            return entry, skipped
+        try:
+            place = entry.source.place(start)
         finally:
-            source.close()
-        noted = ("start_offsets", options.offset_form.write(place.offsets))
-        statement = replace(entry.statement, options=(*entry.statement.options, noted))
-        return self._open(statement, place.skipped), place.skipped
+            entry.source.close()
+        noted = ("start_offsets", entry.options.offset_form.write(place.offsets))
+        create, skipped = replace(create, options=(*create.options, noted)), place.skipped
+        return opened(), skipped
+
+    def _begin(self, entry: StreamEntry) -> None:
+        """After the commit: rows may land, and a shared topic gets the settings of the stream."""
+        spec = entry.options.topic_of(entry.stream)
+        if entry.topic is not None and spec is not None and entry.topic.settings != spec.settings:
+            # Otherwise they change when the database is opened.
+            with suppress(MillstreamError):
+                entry.topic.change_settings(spec.settings)
+        entry.source.begin()
+
+    def _end(self, entry: StreamEntry) -> None:
+        """Close a stream that is gone, or never came to be, and remove what it owned."""
+        entry.source.close()
+        self.holdings.sweep()
 
     def _completed(self, create: CreateStream | CreateTable) -> tuple[tuple[str, str], ...]:
         """The options of a statement, with those whose default depends on the time."""
@@ -96,8 +214,13 @@ class Definitions:
         check_names(create.schema)
         return read
 
-    def open_stream(self, create: CreateStream, files: Sequence[str] | None = None) -> StreamEntry:
-        """A stream as its statement says, with its source opened; `files` were read already, by default as stored."""
+    def _described(self, create: CreateStream | CreateTable) -> tuple[Stream, StreamOptions]:
+        """A stream or table as its statement says, and the options of its source. Makes nothing."""
+        if isinstance(create, CreateTable):
+            return self._described_table(create)
+        return self._described_stream(create)
+
+    def _described_stream(self, create: CreateStream) -> tuple[Stream, StreamOptions]:
         read = self._source_options(create, dict(create.options))
         if create.correction is not None:
             event_time = create.watermark.column if create.watermark else None
@@ -111,83 +234,48 @@ class Definitions:
         stream = Stream(
             create.name, create.schema, create.watermark, create.correction, letters_retain=read.letters_retain
         )
-        return StreamEntry(create, stream, read, self._source(stream, read, create, files))
+        return stream, read
 
-    def _source(
-        self,
-        stream: Stream,
-        options: StreamOptions,
-        create: CreateStream | CreateTable,
-        files: Sequence[str] | None,
-    ) -> Source:
-        def done() -> Sequence[str]:
-            return files if files is not None else self.store.files(stream.name)
-
-        def reached() -> Mapping[int, int] | None:
-            progress = self.store.progress(stream.name)
-            return progress.offsets if progress is not None else None
-
-        opening = Opening(stream, self.log, self.clock, done, reached, create.position)
-        return SOURCES[options.source].open(options, opening)
-
-    def agree_on_compaction(self, tables: Sequence[StreamEntry]) -> bool:
-        """Whether tables that read one topic need the same rows of it, and the topic keeps these."""
-        wanted = [topic for entry in tables if (topic := entry.topic) is not None]
-        return all(spec.settings.compaction == self.log.topic(spec.name).settings.compaction for spec in wanted)
-
-    def streaming_source(self, entry: StreamEntry) -> Streaming:
-        """The Structured Streaming side of a `source = 'spark'` stream."""
-        pushed = entry.options.pushed()
-        assert pushed is not None
-        checkpoint = self.directory / "spark" / "checkpoints" / entry.name
-        return self.compute.streaming(pushed.format, pushed.path, pushed.options, entry.stream.schema, checkpoint)
-
-    def create_table(self, create: CreateTable) -> bool:
-        if self._exists(create):
-            return False
-        self.catalog.check_free(create.name, create.position)
-        entry, skipped = self._placed(self.open_table(replace(create, options=self._completed(create))))
-        self.store.create_table(entry.stream, render(entry.statement), self.clock.now(), skipped)
-        self.catalog.add(entry)
-        return True
-
-    def open_table(self, create: CreateTable, files: Sequence[str] | None = None) -> StreamEntry:
-        """A table as its statement says, with the source of its changes opened."""
+    def _described_table(self, create: CreateTable) -> tuple[Stream, StreamOptions]:
         options, rest = split_options(create)
         read = self._source_options(create, rest, TableOptions.model_fields)
         rules = table_rules(create, options)
         watermark = table_watermark(create)
         stream = Stream(create.name, create.schema, watermark, None, create.primary_key, read.letters_retain, rules)
-        return StreamEntry(create, stream, read, self._source(stream, read, create, files))
+        return stream, read
 
-    def _exists(self, create: CreateStream | CreateTable | CreateView) -> bool:
-        entry = self.catalog.find(create.name)
-        if entry is None:
-            return False
-        if create.if_not_exists:
-            return True
-        if create.or_replace and not isinstance(create, CreateView):
-            same = not isinstance(entry, ViewEntry) and as_said(entry, create) == replace(create, or_replace=False)
-            if same:
-                return True
-            self.drop(Drop("table" if isinstance(create, CreateTable) else "stream", create.name))
-        return False
+    def agree_on_compaction(self, tables: Sequence[StreamEntry]) -> bool:
+        """Whether tables that read one topic need the same rows of it, and the topic keeps these."""
+        wanted = [(e.topic, spec) for e in tables if (spec := e.options.topic_of(e.stream)) is not None]
+        return all(t is not None and spec.settings.compaction == t.settings.compaction for t, spec in wanted)
+
+    def streaming_source(self, entry: StreamEntry) -> Streaming:
+        """The Structured Streaming side of a `source = 'spark'` stream."""
+        pushed = entry.options.pushed()
+        assert pushed is not None
+        checkpoint = self.holdings.checkpoint(entry)
+        return self.compute.streaming(pushed.format, pushed.path, pushed.options, entry.stream.schema, checkpoint)
 
     # -- views ---------------------------------------------------------------------------------
 
     def create_view(self, create: CreateView) -> bool:
         """Create a view; False if it was there and that is fine. To replace one is `Replacing`'s."""
-        if self._exists(create):
+        if create.if_not_exists and self.catalog.find(create.name) is not None:
             return False
         self.catalog.check_free(create.name, create.position)
-        entry = ViewEntry(create)
+        entry = ViewEntry(create, self.new_incarnation())
         options = ViewOptions.read(dict(create.options), create.position)
-        self.create_parts(self.plan(entry), create, backfill=options.backfill)
+        try:
+            parts = self.typed(self.plan(entry), backfill=options.backfill)
+            self.store_view(parts, create, incarnation=entry.incarnation)
+        except BaseException:
+            self.tidy_forms()
+            raise
         self.catalog.add(entry)
         return True
 
-    def create_parts(self, plan: ViewPlan, create: CreateView, *, backfill: bool, kind: str = "view") -> None:
-        """Create the parts of a view in the store, those over streams with a past at its beginning."""
+    def typed(self, plan: ViewPlan, *, backfill: bool) -> TypedPlan:
+        """Types and beginnings of the parts of a view; those over streams with a past begin there."""
         schemas: dict[str, pa.Schema] = {}
         history: dict[str, Progress] = {}
         for part in plan.on_spark:
@@ -196,8 +284,29 @@ class Definitions:
             past = self._history(stream) if backfill else None
             if past is not None:
                 history[part.name] = past
-        statement = render(replace(create, or_replace=False))
-        self.store.create_view(plan, schemas, statement, self.clock.now(), history, kind=kind)
+        return TypedPlan(plan, schemas, history)
+
+    def store_view(
+        self,
+        typed: TypedPlan,
+        create: CreateView,
+        *,
+        incarnation: str,
+        kind: str = "view",
+        instead_of: Sequence[str] = (),
+    ) -> None:
+        """Create the parts of a view in the store."""
+        self.store.create_view(
+            typed.plan,
+            typed.deltas,
+            render(replace(create, or_replace=False)),
+            self.clock.now(),
+            typed.history,
+            kind=kind,
+            incarnation=incarnation,
+            instead_of=instead_of,
+            letters_of=self.streams_with_letters() if instead_of else (),
+        )
 
     def _history(self, entry: StreamEntry) -> Progress | None:
         """Where a new view begins to read, if the stream has a past that can be read."""
@@ -275,10 +384,30 @@ class Definitions:
     # -- dropping ------------------------------------------------------------------------------
 
     def drop(self, drop: Drop) -> bool:
+        """Drop a relation; False if it was not there and that is fine."""
+        entry = self._droppable(drop)
+        if entry is None:
+            return False
+        if isinstance(entry, ViewEntry):
+            # Not by its plan: a view that can no longer be planned can be dropped.
+            names = [entry.name, *([entry.name + SUCCESSOR] if entry.successor is not None else ())]
+            parts = [part for name in names for part in self.store.parts_of(name)]
+            self.store.drop(*parts, letters_of=self.streams_with_letters())
+            self.catalog.remove(entry.name)
+            self.tidy_forms()
+            return True
+        self.holdings.end_with(entry)
+        self.store.drop(entry.name)
+        self.catalog.remove(entry.name)
+        self._end(entry)
+        return True
+
+    def _droppable(self, drop: Drop) -> Entry | None:
+        """What a statement drops, if it can be dropped."""
         entry = self.catalog.find(drop.name)
+        if entry is None and drop.if_exists:
+            return None
         if entry is None or _kind(entry) != drop.kind:
-            if drop.if_exists and entry is None:
-                return False
             known = [e.name.lower() for e in self.catalog if _kind(e) == drop.kind]
             raise MillstreamError(
                 f"UNKNOWN_{drop.kind.upper()}",
@@ -289,19 +418,11 @@ class Definitions:
             )
         self._check_unread(entry.name, drop.position)
         self._check_undelivered(entry.name, drop.position)
-        if isinstance(entry, StreamEntry):
-            entry.source.close()
-        parts = [entry.name]
-        if isinstance(entry, ViewEntry):
-            # Not by its plan: what cannot be planned any more can be dropped.
-            names = [entry.name, *([entry.name + SUCCESSOR] if entry.successor is not None else ())]
-            parts = [part for name in names for part in self.store.parts_of(name)]
-        self.store.drop(*parts)
-        self.catalog.remove(entry.name)
-        self.tidy_forms()
-        if isinstance(entry, StreamEntry) and entry.topic is not None:
-            self._drop_topic(entry.topic.name)
-        return True
+        return entry
+
+    def streams_with_letters(self) -> list[str]:
+        """The streams in which a view may have letters."""
+        return [entry.name for entry in self.catalog.streams() if not entry.is_table]
 
     def tidy_forms(self) -> None:
         """Release what was made to compute views that are gone, or that never came to be. Runs nothing."""
@@ -336,12 +457,6 @@ class Definitions:
                 position=position,
             )
 
-    def _drop_topic(self, topic: str) -> None:
-        """A topic goes with the last stream that reads it, unless a sink writes it."""
-        used = {e.topic.name for e in self.catalog.streams() if e.topic is not None} | self.catalog.written_topics()
-        if topic not in used and topic in self.log.topics():
-            self.log.drop_topic(topic)
-
 
 def as_said(entry: StreamEntry, create: CreateStream | CreateTable) -> CreateStream | CreateTable:
     """The definition of a stream without what the engine noted, or the command line said, and `create` does not say."""
@@ -351,6 +466,12 @@ def as_said(entry: StreamEntry, create: CreateStream | CreateTable) -> CreateStr
     return replace(entry.statement, options=options, or_replace=False, if_not_exists=False)
 
 
+def _kind(entry: Entry) -> str:
+    if isinstance(entry, ViewEntry):
+        return "view"
+    return "table" if entry.is_table else "stream"
+
+
 def _connector(create: CreateStream | CreateTable) -> Connector[Any]:
     kind = next((value for name, value in create.options if name.lower() == "source"), "log")
     if kind not in SOURCES:
@@ -358,9 +479,3 @@ def _connector(create: CreateStream | CreateTable) -> Connector[Any]:
             "UNKNOWN_SOURCE", f"there is no source {kind!r}", hint=did_you_mean(kind, SOURCES), position=create.position
         )
     return SOURCES[kind]
-
-
-def _kind(entry: Entry) -> str:
-    if isinstance(entry, ViewEntry):
-        return "view"
-    return "table" if entry.is_table else "stream"

@@ -8,7 +8,10 @@ reads the view fits both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from millstream.engine.define.catalog import SUCCESSOR, Catalog, Successor, ViewEntry, read_names
 from millstream.engine.define.definitions import Definitions
@@ -33,10 +36,9 @@ class Replacing:
         entry = self.catalog.view(rebuild.name, rebuild.position)
         self._check_inputs(entry.statement, rebuild.position)
         stands_still = entry.name in self.store.failures()
-        if entry.successor is not None and entry.name + SUCCESSOR in self.store.failures():
-            self.abandon(entry)
-        if entry.successor is not None or (not stands_still and self._is_behind(self.definitions.plan(entry))):
-            being = "rebuilt" if entry.successor is not None else "built"
+        building = entry.successor is not None and entry.name + SUCCESSOR not in self.store.failures()
+        if building or (not stands_still and self._is_behind(self.definitions.plan(entry))):
+            being = "rebuilt" if building else "built"
             raise MillstreamError(
                 "BEING_BUILT",
                 f"{entry.name} is being {being} already",
@@ -48,7 +50,6 @@ class Replacing:
     def recover(self, entry: ViewEntry) -> None:
         """Begin to build a view that was blocked, or the one that was to take its place, again."""
         statement = entry.successor.statement if entry.successor is not None else entry.statement
-        self.abandon(entry)
         self._begin(entry, statement, share=False, backfill=True)
 
     def replace(self, create: CreateView) -> None:
@@ -64,7 +65,6 @@ class Replacing:
         self._check_circle(entry, new, create.position)
         options = ViewOptions.read(dict(create.options), create.position)
         old = self.definitions.planned(entry)
-        self.abandon(entry)
         if old is None:
             self._start_over(entry, statement, new, backfill=options.backfill)
             return
@@ -73,25 +73,26 @@ class Replacing:
             return
         if _without_options(old) == _without_options(new):
             if old.view.only_grows != new.view.only_grows:
-                self._check_readers(entry, statement, create.position)
-            self.store.change_view(old, new, render(statement))
-            entry.statement, entry.plan = statement, new
+                self._check_readers(entry, statement, self._columns(entry), create.position)
+            streams = self.definitions.streams_with_letters()
+            self.store.change_view(old, new, render(statement), ending=self._ending(entry), letters_of=streams)
+            entry.statement, entry.plan, entry.successor = statement, new, None
             self.definitions.tidy_forms()
             return
         self._begin(entry, statement, share=True, backfill=options.backfill)
 
     def _start_over(self, entry: ViewEntry, statement: CreateView, new: ViewPlan, *, backfill: bool) -> None:
         """Create a view in the place of one that cannot be planned any more, whose contents go."""
-        self.store.drop(*self.store.parts_of(entry.name))
-        self.definitions.create_parts(new, statement, backfill=backfill)
-        entry.statement, entry.plan = statement, new
+        typed = self.definitions.typed(new, backfill=backfill)
+        gone = [*self.store.parts_of(entry.name), *self._ending(entry)]
+        self.definitions.store_view(typed, statement, incarnation=entry.incarnation, instead_of=gone)
+        entry.statement, entry.plan, entry.successor = statement, new, None
         self.catalog.arrange()
 
     def abandon(self, entry: ViewEntry) -> None:
         """Drop what was built so far."""
         if entry.successor is not None:
-            streams = [stream.name for stream in self.catalog.streams() if not stream.is_table]
-            self.store.drop(*self.store.parts_of(entry.name + SUCCESSOR), letters_of=streams)
+            self.store.drop(*self._ending(entry), letters_of=self.definitions.streams_with_letters())
             entry.successor = None
             self.definitions.tidy_forms()
 
@@ -124,16 +125,22 @@ class Replacing:
     # -- beginning -----------------------------------------------------------------------------
 
     def _begin(self, entry: ViewEntry, statement: CreateView, *, share: bool, backfill: bool) -> None:
-        successor = self._successor(entry, statement, share=share)
-        self.definitions.create_parts(successor.parts, statement, backfill=backfill, kind="successor")
-        entry.successor = successor
+        """Create the successor of a view in the store, in the place of one that was being built."""
+        successor, ending = self._successor(entry, statement, share=share), self._ending(entry)
         try:
-            successor.changes_columns = self._columns(entry) != self._columns(entry, built=True)
-            if share:
-                self._check_readers(entry, statement, statement.position)
+            typed = self.definitions.typed(successor.parts, backfill=backfill)
+            if share and (ending or self._readers(entry)):
+                now = self.definitions.clock.now()
+                columns = _named(self.store.preview(typed.plan, typed.deltas, now, ending))
+                self._check_readers(entry, statement, columns, statement.position)
+            incarnation = self.definitions.new_incarnation()
+            self.definitions.store_view(typed, statement, incarnation=incarnation, kind="successor", instead_of=ending)
         except BaseException:
-            self.abandon(entry)
+            self.definitions.tidy_forms()
             raise
+        entry.successor = successor
+        successor.changes_columns = self._columns(entry) != self._columns(entry, built=True)
+        self.definitions.tidy_forms()
 
     def _successor(self, entry: ViewEntry, statement: CreateView, *, share: bool) -> Successor:
         def make() -> tuple[ViewPlan, tuple[str, ...]]:
@@ -144,6 +151,10 @@ class Replacing:
 
         return Successor(statement, make)
 
+    def _ending(self, entry: ViewEntry) -> list[str]:
+        """The parts of a successor, which end when another takes its place."""
+        return self.store.parts_of(entry.name + SUCCESSOR) if entry.successor is not None else []
+
     def _is_another(self, entry: ViewEntry, statement: CreateView) -> bool:
         return render(entry.statement) != render(statement)
 
@@ -151,8 +162,16 @@ class Replacing:
         return any(self.store.view_progress(part.name) is not None for part in plan.on_spark)
 
     def _columns(self, entry: ViewEntry, *, built: bool = False) -> list[tuple[str, str]]:
-        schema = self.store.columns(entry.name + SUCCESSOR if built else entry.name)
-        return [(field.name, str(field.type)) for field in schema]
+        return _named(self.store.columns(entry.name + SUCCESSOR if built else entry.name))
+
+    def _readers(self, entry: ViewEntry) -> list[ViewEntry]:
+        """The views that read a view, or will when they are replaced."""
+        return [
+            view
+            for view in self.catalog.views()
+            if entry.name in self.definitions.plan(view).reads()
+            or (view.successor is not None and entry.name in view.successor.parts.reads())
+        ]
 
     # -- what does not go ----------------------------------------------------------------------
 
@@ -185,10 +204,11 @@ class Replacing:
                 position=position,
             )
 
-    def _check_readers(self, entry: ViewEntry, statement: CreateView, position: Position | None) -> None:
-        """The views that read this one must be what they are over the new one too."""
-        columns = dict(self._columns(entry))
-        after = dict(self._columns(entry, built=True)) if entry.successor is not None else columns
+    def _check_readers(
+        self, entry: ViewEntry, statement: CreateView, built: Sequence[tuple[str, str]], position: Position | None
+    ) -> None:
+        """The views that read this one must be what they are over the new one too, which has the columns `built`."""
+        columns, after = dict(self._columns(entry)), dict(built)
         plan = self.definitions.plan_statement(statement)
         relation = Relation(entry.name, tuple(after), append_only=plan.view.only_grows)
         broken: list[str] = []
@@ -202,8 +222,8 @@ class Replacing:
             if not same_types or self.definitions.plan_over(view.statement, relation) != old:
                 broken.append(view.name)
         if columns != after or plan.view.only_grows != self.definitions.plan(entry).view.only_grows:
-            built = [view for view in self.catalog.views() if view.successor is not None and view is not entry]
-            broken += [v.name for v in built if v.successor and entry.name in v.successor.parts.reads()]
+            others = [view for view in self.catalog.views() if view.successor is not None and view is not entry]
+            broken += [v.name for v in others if v.successor and entry.name in v.successor.parts.reads()]
         if broken:
             raise MillstreamError(
                 "IN_USE",
@@ -230,6 +250,10 @@ class Replacing:
                     hint="wait until SHOW VIEWS says that it is live",
                     position=create.position,
                 )
+
+
+def _named(schema: pa.Schema) -> list[tuple[str, str]]:
+    return [(field.name, str(field.type)) for field in schema]
 
 
 def _without_options(plan: ViewPlan) -> ViewPlan:

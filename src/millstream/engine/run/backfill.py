@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from millstream.engine.define.catalog import SUCCESSOR, StreamEntry, ViewEntry, read_names
+from millstream.engine.define.catalog import SUCCESSOR, StreamEntry, Successor, ViewEntry, read_names
 from millstream.engine.define.replacing import Replacing
 from millstream.engine.run.epochs import Epoch, EpochLoop, clock_after, newest_before
 from millstream.engine.run.isolation import view_of
@@ -36,6 +36,8 @@ _LEAST_ROWS = 20_000
 class Behind:
     """Parts of a view that read the past of one stream together."""
 
+    of: ViewEntry | Successor | None
+    """The view, or what is being built to take its place: this one, and not another of its name."""
     plan: ViewPlan
     entry: StreamEntry
     parts: tuple[View, ...]
@@ -150,16 +152,28 @@ class History:
                 entry = self.loop.catalog.stream(part.stream)
                 known = found.get(entry.name)
                 if known is None:
-                    found[entry.name] = Behind(plan, entry, (part,), progress)
+                    found[entry.name] = Behind(self._built(plan), plan, entry, (part,), progress)
                 elif known.progress == progress:
                     found[entry.name] = replace(known, parts=(*known.parts, part))
             if found:
                 return min(found.values(), key=lambda behind: behind.progress.watermark)
         return None
 
+    def _built(self, plan: ViewPlan) -> ViewEntry | Successor | None:
+        """The view that has a plan, or the successor that has it."""
+        name = plan.view.name
+        entry = self.loop.catalog.find(name.removesuffix(SUCCESSOR))
+        if not isinstance(entry, ViewEntry):
+            return None
+        return entry.successor if name.endswith(SUCCESSOR) else entry
+
     def _is_current(self, behind: Behind) -> bool:
-        return behind.plan in self.loop.plans() and all(
-            self.loop.store.view_progress(part.name) == behind.progress for part in behind.parts
+        """Whether a slice is still wanted: by the same view, of the same stream, from the same place."""
+        return (
+            behind.plan in self.loop.plans()
+            and self._built(behind.plan) is behind.of
+            and self.loop.catalog.find(behind.entry.name) is behind.entry
+            and all(self.loop.store.view_progress(part.name) == behind.progress for part in behind.parts)
         )
 
     def _job(self, behind: Behind, live: Progress, max_rows: int) -> Job | None:

@@ -94,6 +94,8 @@ class EpochLoop:
     def run_batch(self, entry: StreamEntry, slice_: BatchSlice) -> int | None:
         """One epoch over a micro-batch that Structured Streaming handed over, once."""
         with self.lock:
+            if not self.catalog.has(entry):
+                return None
             start = self.progress(entry).offsets
             if slice_.batch_id < start.get(0, 0):
                 return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from millstream.engine.define.catalog import StreamEntry
 from millstream.engine.run.parts import Parts
+from millstream.log import Topic
 from millstream.store.protocol import Progress
 
 _EVERY_SECONDS = 60.0
@@ -46,13 +47,12 @@ class Upkeep:
 
     def _look_after_topics(self) -> None:
         self._done_at = time.monotonic()
-        readers: dict[str, list[StreamEntry]] = {}
+        readers: dict[Topic, list[StreamEntry]] = {}
         for entry in self.parts.catalog.streams():
             if entry.topic is not None:
-                readers.setdefault(entry.topic.name, []).append(entry)
-        self._retain_written(readers)
-        for name, entries in readers.items():
-            topic = self.parts.log.topic(name)
+                readers.setdefault(entry.topic, []).append(entry)
+        self._retain_written({topic.name: entries for topic, entries in readers.items()})
+        for topic, entries in readers.items():
             needed = [self._unread_from(entry, topic.start_offsets()) for entry in entries]
             unread = {p: min(offsets[p] for offsets in needed) for p in topic.start_offsets()}
             topic.retain(keep_from=unread)

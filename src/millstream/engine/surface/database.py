@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from millstream.api import Done, Lines, MessageIds, Outcome, Parameters, Rows, Starts, Status
 from millstream.builder.origins import connected, connected_view
 from millstream.builder.relations import Relation, View
-from millstream.engine.define.catalog import Catalog
+from millstream.engine.define.catalog import Catalog, ViewEntry
 from millstream.engine.define.definitions import Definitions
 from millstream.engine.define.functions import Functions
 from millstream.engine.define.replacing import Replacing
@@ -76,7 +76,7 @@ class Database:
     ) -> None:
         self._parts = open_parts(directory, clock or SystemClock(), open_compute, settings or EngineSettings())
         self._open = True
-        self._inserting = Inserting(self._parts.catalog, self._parts.log)
+        self._inserting = Inserting(self._parts.catalog)
         self._upkeep = Upkeep(self._parts)
         self._running = Running(self._parts, self._upkeep)
         self._statements = Statements(self._parts, self._inserting, self._running.settle, self.subscribe)
@@ -211,13 +211,30 @@ class Database:
         _check_epoch("since_epoch", since_epoch)
         if until_epoch is not None:
             _check_epoch("until_epoch", until_epoch)
-        name = self._parts.catalog.view(view).name
-        table = self._parts.store.changes(name, since_epoch if since_epoch > 0 else -1)
-        return Result(_cut(table, until_epoch, limit))
+        entry = self._parts.catalog.view(view)
+        found = self._changes(entry, since_epoch if since_epoch > 0 else -1)
+        return Result(_cut(found.to_arrow(), until_epoch, limit), incarnation=entry.incarnation)
 
-    def _changes(self, name: str, since: int) -> Result:
+    def _changes(self, entry: ViewEntry, since: int) -> Result:
+        """The changelog of a view, of this one and not of another under its name."""
         self._check_open()
-        return Result(self._parts.store.changes(name, since))
+        try:
+            result = Result(self._parts.store.changes(entry.name, since), incarnation=entry.incarnation)
+        except MillstreamError:
+            self._check_there(entry)
+            raise
+        self._check_there(entry)
+        return result
+
+    def _check_there(self, entry: ViewEntry) -> None:
+        if self._parts.catalog.has(entry):
+            return
+        raise MillstreamError(
+            "UNKNOWN_VIEW",
+            f"view {entry.name} was dropped",
+            detail="a view that was created again under this name has a changelog of its own",
+            hint="subscribe again to follow the view that has the name now",
+        )
 
     def epochs(self, since_epoch: int = 0) -> Result:
         """The records of the epochs after one, oldest first, with the columns of SHOW EPOCHS."""
@@ -229,9 +246,11 @@ class Database:
         """The changes of a view from an epoch on, as they are committed; never a loss, never a repeat."""
         self._check_open()
         _check_epoch("from_epoch", from_epoch)
-        name = self._parts.catalog.view(view).name
+        entry = self._parts.catalog.view(view)
         return Subscription(
-            partial(self._changes, name),
+            entry.incarnation,
+            partial(self._changes, entry),
+            partial(self._check_there, entry),
             self._parts.store.last_epoch,
             self._parts.loop.committed,
             lambda: self._open,

@@ -129,17 +129,15 @@ def _restore(
     sinks: Sinks,
 ) -> None:
     """Open again what the statements in the store made."""
-    for _, kind, text in store.statements():
+    for _, kind, text, incarnation in store.statements():
         (statement,) = parse_script(text)
         match statement:
             case CreateView() if kind == "successor":
                 replacing.restore(statement)
-            case CreateStream():
-                catalog.add(definitions.open_stream(statement))
-            case CreateTable():
-                catalog.add(definitions.open_table(statement))
+            case CreateStream() | CreateTable():
+                definitions.restore_stream(statement, incarnation)
             case CreateView():
-                catalog.add(ViewEntry(statement))
+                catalog.add(ViewEntry(statement, incarnation))
             case CreateFunction():
                 functions.restore(statement)
             case CreateSink():
@@ -147,6 +145,7 @@ def _restore(
             case _:
                 raise MillstreamError("STORE_FAILED", f"the catalog holds an unknown statement: {text}")
     catalog.arrange()
+    definitions.holdings.sweep()
 
 
 def _close_sources(catalog: Catalog) -> None:

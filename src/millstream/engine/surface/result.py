@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Result:
     """Rows with named columns. Instants are UTC, without a zone."""
 
-    def __init__(self, table: pa.Table, epoch: int | None = None) -> None:
+    def __init__(self, table: pa.Table, epoch: int | None = None, incarnation: str | None = None) -> None:
         zoned = [(i, field) for i, field in enumerate(table.schema) if getattr(field.type, "tz", None)]
         for index, field in zoned:
             table = table.set_column(
@@ -28,6 +28,8 @@ class Result:
             )
         self._table = table
         self._epoch = epoch
+        self.incarnation = incarnation
+        """Of a changelog: which incarnation of the view its epochs belong to."""
 
     @property
     def columns(self) -> list[str]:

@@ -98,7 +98,7 @@ class Statements:
                     parts.definitions.create_stream(statement)
                     return Done("CREATE STREAM", _created(statement, known is not None), name)
                 case CreateTable():
-                    parts.definitions.create_table(statement)
+                    parts.definitions.create_stream(statement)
                     return Done("CREATE TABLE", _created(statement, known is not None), name)
                 case CreateView():
                     self._create_view(statement)
@@ -199,7 +199,7 @@ class Statements:
         table = rows.rename_columns(names)
         arrays = [table.column(i) for i in range(table.num_columns)]
         fixed = [_loosely(array, schema.find(name).type) for array, name in zip(arrays, names, strict=True)]  # type: ignore[union-attr]
-        accepted = self.inserting.insert(entry.name, pa.table(fixed, names=names), None)
+        accepted = self.inserting.insert_into(entry, pa.table(fixed, names=names))
         return Done("INSERT", "inserted", entry.name, accepted)
 
     def _delete(self, delete: Delete, text: str, source: str) -> Done:
@@ -208,7 +208,7 @@ class Statements:
         keys, _ = Selecting(self.parts).select(select_keys(entry.stream, delete.query), text, source)
         keys = keys.rename_columns(list(deciding_columns(entry.stream)))
         progress = self.parts.store.progress(entry.name)
-        accepted = self.inserting.delete(entry.name, dated(entry.stream, keys, progress), None)
+        accepted = self.inserting.delete_from(entry, dated(entry.stream, keys, progress))
         return Done("DELETE", "deleted", entry.name, accepted)
 
 

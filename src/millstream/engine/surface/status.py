@@ -65,7 +65,7 @@ def _waiting(parts: Parts, entry: StreamEntry) -> int | None:
     """Rows of a stream that are in the log but in no epoch."""
     if entry.topic is None:
         return None
-    topic = parts.log.topic(entry.topic.name)
+    topic = entry.topic
     progress = parts.store.progress(entry.name)
     read = progress.offsets if progress is not None else {}
     starts = entry.source.start()

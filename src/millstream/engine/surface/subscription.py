@@ -17,18 +17,24 @@ class Subscription(Iterator[dict[str, Any]]):
     """An endless iterator over the changes of a view, whole epochs at a time.
 
     `from_epoch` is the first epoch to see; to go on after a break, pass the last one seen plus one.
-    The iteration ends when the database is closed or `close` is called.
+    The iteration ends when the database is closed or `close` is called. When the view is dropped it ends with
+    UNKNOWN_VIEW, whatever is created under the name later.
     """
 
     def __init__(
         self,
+        incarnation: str,
         read: Callable[[int], Result],
+        check_there: Callable[[], None],
         last_epoch: Callable[[], int],
         committed: threading.Condition,
         is_open: Callable[[], bool],
         from_epoch: int,
     ) -> None:
+        self.incarnation = incarnation
+        """With the last epoch seen, it says where to go on: in another incarnation epochs mean something else."""
         self._read = read
+        self._check_there = check_there
         self._last_epoch = last_epoch
         self._committed = committed
         self._is_open = is_open
@@ -53,6 +59,7 @@ class Subscription(Iterator[dict[str, Any]]):
             while not self._first and self._last_epoch() <= self._seen:
                 if self._closed or not self._is_open():
                     return False
+                self._check_there()
                 self._committed.wait(_LOOK_SECONDS)
         if self._closed or not self._is_open():
             return False

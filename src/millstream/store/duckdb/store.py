@@ -63,15 +63,20 @@ from millstream.store.duckdb.table import Table
 from millstream.store.duckdb.writing import Writing
 from millstream.store.protocol import BEGINNING, EpochPart, Failure, Progress, StreamPart, Swap, ViewPart
 
-FORMAT_VERSION = 4
-_READABLE = (2, 3, 4)
-"""Stores of format 2 and 3 are some of format 4 in which no view, or only live ones, are kept together."""
+FORMAT_VERSION = 5
+_READABLE = (2, 3, 4, 5)
+"""Stores of format 2 and 3 are some of format 4 in which no view, or only live ones, are kept together. Before format 5
+relations had no incarnation: they get one when the store is opened."""
+
+EARLY_INCARNATION = "v4-"
+"""How the incarnations begin of relations that were created before format 5."""
 
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS ms;
 CREATE TABLE IF NOT EXISTS ms.format (version INTEGER);
 CREATE TABLE IF NOT EXISTS ms.catalog (
     name VARCHAR, kind VARCHAR, statement VARCHAR, created_at BIGINT, ordinal BIGINT);
+ALTER TABLE ms.catalog ADD COLUMN IF NOT EXISTS incarnation VARCHAR;
 CREATE TABLE IF NOT EXISTS ms.progress (name VARCHAR, kind VARCHAR, state VARCHAR);
 CREATE TABLE IF NOT EXISTS ms.cleaned (view VARCHAR, epoch BIGINT);
 CREATE TABLE IF NOT EXISTS ms.files (stream VARCHAR, seq BIGINT, path VARCHAR);
@@ -104,6 +109,9 @@ class DuckDBStore:
                 )
             else:
                 txn.execute(f"UPDATE ms.format SET version = {FORMAT_VERSION} WHERE version < {FORMAT_VERSION}")
+                txn.execute(
+                    f"UPDATE ms.catalog SET incarnation = '{EARLY_INCARNATION}' || ordinal WHERE incarnation IS NULL"
+                )
             row = _one(txn.execute("SELECT max(epoch) FROM ms.epochs"))
         self._epoch = (row[0] if row else None) or 0
         self._cleaner = Cleaner(self.cursor, path)
@@ -148,21 +156,24 @@ class DuckDBStore:
 
     # -- the catalog ---------------------------------------------------------------------------
 
-    def statements(self) -> list[tuple[str, str, str]]:
-        """(name, kind, statement) of every relation, in the order they were created."""
+    def statements(self) -> list[tuple[str, str, str, str]]:
+        """(name, kind, statement, incarnation) of every relation, in the order they were created."""
         cursor = self.cursor()
-        return cursor.execute("SELECT name, kind, statement FROM ms.catalog ORDER BY ordinal").fetchall()
+        return cursor.execute("SELECT name, kind, statement, incarnation FROM ms.catalog ORDER BY ordinal").fetchall()
 
-    def _remember(self, txn: duckdb.DuckDBPyConnection, name: str, kind: str, statement: str, now: int) -> None:
+    def _remember(
+        self, txn: duckdb.DuckDBPyConnection, name: str, kind: str, statement: str, now: int, incarnation: str = ""
+    ) -> None:
         txn.execute("DELETE FROM ms.catalog WHERE name = ?", [name])
         txn.execute(
-            "INSERT INTO ms.catalog SELECT ?, ?, ?, ?, coalesce(max(ordinal), 0) + 1 FROM ms.catalog",
-            [name, kind, statement, now],
+            "INSERT INTO ms.catalog (name, kind, statement, created_at, ordinal, incarnation) "
+            "SELECT ?, ?, ?, ?, coalesce(max(ordinal), 0) + 1, ? FROM ms.catalog",
+            [name, kind, statement, now, incarnation],
         )
 
     def remember_function(self, name: str, statement: str, now: int) -> None:
         with self._transaction() as txn:
-            self._remember(txn, f"{name.lower()}()", "function", statement, now)
+            self._remember(txn, f"{name.lower()}()", "function", statement, now, "")
 
     def forget_function(self, name: str) -> None:
         with self._transaction() as txn:
@@ -174,20 +185,33 @@ class DuckDBStore:
         with self._lock:
             create_user_function(self._connection, function)
 
-    def create_stream(self, stream: Stream, statement: str, now: int, files: Sequence[str] = ()) -> None:
-        """Create a stream; `files` are those that it leaves out."""
-        with self._transaction() as txn:
-            self._remember(txn, stream.name, "stream", statement, now)
-            create_letters(txn, stream)
-            _skip(txn, stream.name, files)
+    def create_stream(
+        self,
+        stream: Stream,
+        statement: str,
+        now: int,
+        files: Sequence[str] = (),
+        *,
+        incarnation: str = "",
+        instead_of: str | None = None,
+    ) -> None:
+        """Create a stream or, of a stream with a key, a table; `files` are those that it leaves out.
 
-    def create_table(self, stream: Stream, statement: str, now: int, files: Sequence[str] = ()) -> None:
-        check_columns(stream.name, stream.schema.names())
-        with self._transaction() as txn:
-            self._remember(txn, stream.name, "table", statement, now)
+        The one that it is created `instead_of` is dropped in the same transaction.
+        """
+        is_table = bool(stream.primary_key)
+        if is_table:
+            check_columns(stream.name, stream.schema.names())
+        gone = [] if instead_of is None else [instead_of]
+        with self._undisturbed() if gone else self._transaction() as txn:
+            for name in gone:
+                self._drop(txn, name)
+            self._remember(txn, stream.name, "table" if is_table else "stream", statement, now, incarnation)
             create_letters(txn, stream)
             _skip(txn, stream.name, files)
-            Table(stream).create(txn)
+            if is_table:
+                Table(stream).create(txn)
+        self._forget(gone)
 
     def create_view(
         self,
@@ -198,30 +222,74 @@ class DuckDBStore:
         history: Mapping[str, Progress],
         *,
         kind: str = "view",
+        incarnation: str = "",
+        instead_of: Sequence[str] = (),
+        letters_of: Sequence[str] = (),
     ) -> None:
         """Create a view and its hidden parts; a part with `history` catches up from there before it joins its
-        stream. One of kind `successor` is to take the place of another."""
+        stream. One of kind `successor` is to take the place of another. The parts that it is created `instead_of` are
+        dropped in the same transaction, with their letters of some streams."""
         for part in plan.parts:
             check_columns(plan.view.name, columns_of(part))
-        with self._transaction() as txn:
-            self._remember(txn, plan.view.name, kind, statement, now)
-            for part in plan.parts:
-                if isinstance(part, QueryView):
-                    QueryMaintainer(part).create(txn, self._epoch, now)
-                    continue
-                maintainer(part).create(txn, deltas[part.name], self._epoch, now)
-                self._save_progress(txn, part.name, "view", history.get(part.name))
+        with self._undisturbed() if instead_of else self._transaction() as txn:
+            self._drop_parts(txn, instead_of, letters_of)
+            self._remember(txn, plan.view.name, kind, statement, now, incarnation)
+            self._create_parts(txn, plan, deltas, now)
+            for part in plan.on_spark:
+                self._save_new_progress(txn, part.name, history.get(part.name))
                 if may_share(part) and part.name not in history:
                     self._shelves.put(part)
+        self._forget(instead_of)
         for part in plan.parts:
             self._note_progress(part.name, "view", history.get(part.name))
 
-    def change_view(self, old: ViewPlan, new: ViewPlan, statement: str) -> None:
-        """Give a view another text, or other options, in place: its contents stay."""
+    def _create_parts(
+        self, txn: duckdb.DuckDBPyConnection, plan: ViewPlan, deltas: Mapping[str, pa.Schema], now: int
+    ) -> None:
+        for part in plan.parts:
+            if isinstance(part, QueryView):
+                QueryMaintainer(part).create(txn, self._epoch, now)
+            else:
+                maintainer(part).create(txn, deltas[part.name], self._epoch, now)
+
+    def preview(
+        self, plan: ViewPlan, deltas: Mapping[str, pa.Schema], now: int, instead_of: Sequence[str]
+    ) -> pa.Schema:
+        """The columns that a view would have. It is created in a transaction that is rolled back."""
+        for part in plan.parts:
+            check_columns(plan.view.name, columns_of(part))
+        try:
+            with self._undisturbed() as txn:
+                self._drop_parts(txn, instead_of)
+                self._create_parts(txn, plan, deltas, now)
+                raise _PreviewedError(txn.sql(f"SELECT * FROM {public(plan.view.name)} LIMIT 0").to_arrow_table())
+        except _PreviewedError as previewed:
+            return previewed.rows.schema
+
+    def _drop_parts(self, txn: duckdb.DuckDBPyConnection, names: Sequence[str], letters_of: Sequence[str] = ()) -> None:
+        for name in names:
+            self._drop(txn, name)
+        drop_letters_for(txn, letters_of, names)
+
+    def change_view(
+        self,
+        old: ViewPlan,
+        new: ViewPlan,
+        statement: str,
+        *,
+        ending: Sequence[str] = (),
+        letters_of: Sequence[str] = (),
+    ) -> None:
+        """Give a view another text, or other options, in place: its contents stay.
+
+        `ending` are parts of a successor that was being built: they are dropped in the same transaction, with their
+        letters of some streams.
+        """
         name = new.view.name
         if not self._shelves.suits(new.view):
             self._take_from_shelves([name])
-        with self._transaction() as txn:
+        with self._undisturbed() if ending else self._transaction() as txn:
+            self._drop_parts(txn, ending, letters_of)
             txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [statement, name])
             if old.view.only_grows != new.view.only_grows:
                 own = ", ".join(quote(field.name) for field in self.columns(name))
@@ -229,6 +297,7 @@ class DuckDBStore:
                     fold_in(txn, name, internal(name, "rows"), own)
                 else:
                     write_out(txn, name, own)
+        self._forget(ending)
         self._writing.forget(*(part.name for part in new.parts))
         self._put_on_shelves([new.view])
 
@@ -255,7 +324,12 @@ class DuckDBStore:
             for name in names:
                 self._drop(txn, name)
             drop_letters_for(txn, letters_of, names)
-        self._writing.forget(*names)
+        self._forget(names)
+
+    def _forget(self, names: Sequence[str]) -> None:
+        """Forget what is known of relations whose drop has been committed."""
+        if names:
+            self._writing.forget(*names)
         for name in names:
             self._failures.pop(name, None)
             for kind in ("stream", "view"):
@@ -325,6 +399,12 @@ class DuckDBStore:
         else:
             state = _progress_json(progress)
             txn.execute("UPDATE ms.progress SET state = ? WHERE name = ? AND kind = ?", [state, name, kind])
+
+    def _save_new_progress(self, txn: duckdb.DuckDBPyConnection, name: str, progress: Progress | None) -> None:
+        """Save where a new view begins, whatever is known of one that it takes the place of."""
+        txn.execute("DELETE FROM ms.progress WHERE name = ? AND kind = 'view'", [name])
+        if progress is not None:
+            txn.execute("INSERT INTO ms.progress VALUES (?, 'view', ?)", [name, _progress_json(progress)])
 
     def files(self, stream: str) -> list[str]:
         """The files of a stream that are done, in the order they were read."""
@@ -569,6 +649,13 @@ class DuckDBStore:
                     hint="read the view itself and go on from there; changelog_retain says how long changes are kept",
                 )
             return cursor.sql(sql).to_arrow_table()
+
+
+class _PreviewedError(Exception):
+    """Rolls back what was created to be looked at."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
 
 
 def _progress_json(progress: Progress) -> str:

@@ -14,7 +14,7 @@ from millstream.sql.statements import CreateView
 def view(name: str, query: str) -> ViewEntry:
     create = parse_statement(f"CREATE MATERIALIZED VIEW {name} AS {query}")
     assert isinstance(create, CreateView)
-    return ViewEntry(create)
+    return ViewEntry(create, "1")
 
 
 def test_names_are_found_in_any_case() -> None:

@@ -71,7 +71,7 @@ class Bench:
         self.catalog = Catalog()
         view = parse_statement("CREATE MATERIALIZED VIEW v AS SELECT 1 AS n")
         assert isinstance(view, CreateView)
-        self.catalog.add(ViewEntry(view))
+        self.catalog.add(ViewEntry(view, "1"))
         self.committed = threading.Condition()
         store: Any = self.store
         self.sinks = Sinks(self.catalog, store, self.log)
