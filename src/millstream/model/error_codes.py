@@ -151,6 +151,7 @@ DATABASE: dict[str, Code] = {
     "INTERNAL": Code("Something failed that should not.", "A defect in Millstream.", _DEFECT),
     "JAVA_NOT_FOUND": Code("There is no Java.", "Spark needs Java 17 or newer.", "Install a JDK, and set JAVA_HOME or PATH."),
     "JAVA_TOO_OLD": Code("Java is too old.", "Spark needs Java 17 or newer.", "Install a newer JDK, and set JAVA_HOME or PATH."),
+    "PART_LOST": Code("Spark's JVM or one of its Python workers went away.", "It was killed, or it ran out of memory.", "Millstream starts it again. If this happens again and again, read Spark's log in the data directory."),
     "SPARK_FAILED": Code("Spark failed.", "A job failed for a reason that is not in the data.", "Read the detail and Spark's log in the data directory."),
     "SPARK_SOURCE_FAILED": Code("A stream of Structured Streaming failed.", "Its format, path or options do not work.", "Correct the options; the stream is retried."),
 }  # fmt: skip

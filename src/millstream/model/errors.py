@@ -101,6 +101,10 @@ class UnavailableError(MillstreamError):
     """Something that everything needs is missing or full: no single view is at fault."""
 
 
+class LostPartError(UnavailableError):
+    """A process that computes went away: Spark's JVM or a Python worker. The same work can be done again."""
+
+
 _DEFECTS = (
     ArithmeticError,
     AssertionError,

@@ -16,6 +16,7 @@ from millstream.kernel.agreement import NotNativeError
 from millstream.kernel.handover import open_directory
 from millstream.kernel.native import NativeView
 from millstream.kernel.program import partners
+from millstream.model.recovery import again
 from millstream.model.schema import Schema
 from millstream.model.settings import Kernel, SparkSettings
 from millstream.model.user_functions import UserFunction
@@ -56,10 +57,10 @@ class SparkCompute:
     # -- definitions ---------------------------------------------------------------------------
 
     def types(self, stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:
-        return expression_types(self.session(), stream, sqls) if sqls else []
+        return again(lambda: expression_types(self.session(), stream, sqls)) if sqls else []
 
     def schema(self, stream: Stream, view: View) -> pa.Schema:
-        schema = delta_schema(self.session(), stream, view)
+        schema = again(lambda: delta_schema(self.session(), stream, view))
         self.forms.form(self.session(), stream, view, schema)
         return schema
 

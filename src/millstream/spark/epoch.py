@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.classic.column import Column
@@ -213,11 +215,12 @@ class OpenEpoch:
         return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(attempt)).isNull()
 
     def close(self) -> None:
-        """Let go of what Spark holds for the epoch."""
-        if self._kept is not None:
-            self._kept.unpersist()
-        for name in self._careful.values():
-            self.spark.catalog.dropTempView(name.strip("`"))
+        """Drop what Spark holds for the epoch; a Spark that is gone holds nothing."""
+        with suppress(Py4JError, ConnectionError):
+            if self._kept is not None:
+                self._kept.unpersist()
+            for name in self._careful.values():
+                self.spark.catalog.dropTempView(name.strip("`"))
 
 
 # -- asking Spark about expressions ------------------------------------------------------------

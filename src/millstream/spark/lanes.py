@@ -22,6 +22,7 @@ from millstream.plan.compute import OPEN_AT_ONCE, Computed, Portion, StreamStats
 from millstream.plan.nodes import AggregateView, View
 from millstream.plan.slices import BatchSlice, Slice
 from millstream.spark.epoch import OpenEpoch
+from millstream.spark.errors import reported
 from millstream.spark.native import NativeEpoch, NativeForms, evaluate_together
 from millstream.spark.relation import Decoder
 from millstream.spark.sessions import Sessions
@@ -59,6 +60,10 @@ class SparkLane:
         self._commit_seconds = 0.0
 
     def read(self, portions: Sequence[Portion], *, ahead: bool = False) -> list[Computed]:
+        with reported():
+            return self._read(portions, ahead=ahead)
+
+    def _read(self, portions: Sequence[Portion], *, ahead: bool) -> list[Computed]:
         started = time.perf_counter()
         generation = self._next_generation()
         done: list[Computed] = []

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
-from pyspark import RDD, Broadcast
+from pyspark import RDD, Broadcast, SparkContext
 from pyspark.sql import SparkSession
 
 from millstream.duck.connection import open_kernel
@@ -51,6 +51,8 @@ class NativeForms:
         self._programs: dict[tuple[object, ...], Program] = {}
         self._broadcasts: dict[Program, Broadcast[Program]] = {}
         self._nothing: dict[int, RDD[object]] = {}
+        self._context: SparkContext | None = None
+        """The Spark that has these broadcasts and lists."""
 
     def form(
         self, spark: SparkSession, stream: Stream, view: View, schema: pa.Schema | None = None
@@ -88,18 +90,29 @@ class NativeForms:
                     oldest.unpersist()
             return program
 
+    def _bind(self, spark: SparkSession) -> SparkContext:
+        """Begin again with what lives in Spark if that is another one than before."""
+        context = spark.sparkContext
+        if self._context is not context:
+            self._broadcasts.clear()
+            self._nothing.clear()
+            self._context = context
+        return context
+
     def broadcast(self, spark: SparkSession, program: Program) -> Broadcast[Program]:
         """A program where tasks find it."""
         with self._lock:
+            context = self._bind(spark)
             if program not in self._broadcasts:
-                self._broadcasts[program] = spark.sparkContext.broadcast(program)
+                self._broadcasts[program] = context.broadcast(program)
             return self._broadcasts[program]
 
     def nothing(self, spark: SparkSession, tasks: int) -> RDD[object]:
         """What so many tasks read if all that they need comes with them: to hand out rows takes 3 ms a time."""
         with self._lock:
+            context = self._bind(spark)
             if tasks not in self._nothing:
-                self._nothing[tasks] = spark.sparkContext.parallelize([], tasks)
+                self._nothing[tasks] = context.parallelize([], tasks)
             return self._nothing[tasks]
 
     def combine(self, query: Query, pieces: Sequence[pa.Table]) -> pa.Table:
@@ -135,6 +148,9 @@ def run_tasks(
     with reported():
         nothing = forms.nothing(spark, len(parts))
         found = nothing.mapPartitionsWithIndex(partial(_run, parts, known, directory, task)).collect()
+        if len(found) != len(work):
+            # PySpark takes it for the end of the results when the JVM is gone while it sends them.
+            raise EOFError
     return [outcome for _, outcome in sorted(found, key=itemgetter(0))]
 
 

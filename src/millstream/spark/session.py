@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -27,6 +28,7 @@ from millstream.kernel.evaluation import warm_up
 from millstream.model.errors import MillstreamError
 from millstream.model.settings import SparkSettings
 from millstream.spark.arrow import collect
+from millstream.spark.errors import GONE
 
 _LOCAL_CONF = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 # What results depend on: not the user's to change.
@@ -115,7 +117,7 @@ def check_java() -> None:
 
 
 class _Runtime:
-    """The process's one session and who starts it."""
+    """The process's one session and who starts it: again, if it is gone."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -123,9 +125,8 @@ class _Runtime:
 
     def start(self, settings: SparkSettings, log_dir: Path) -> Future[SparkSession]:
         with self.lock:
-            failed = self.future is not None and self.future.done() and self.future.exception() is not None
-            stopped = SparkContext._active_spark_context is None
-            if self.future is None or failed or (self.future.done() and stopped):
+            if self.future is None or not is_up(self.future):
+                _forget()
                 pool = ThreadPoolExecutor(1, thread_name_prefix="millstream-spark-start")
                 self.future = pool.submit(_launch, settings, log_dir)
                 pool.shutdown(wait=False)
@@ -135,8 +136,50 @@ class _Runtime:
 _RUNTIME = _Runtime()
 
 
+def is_up(starting: Future[SparkSession]) -> bool:
+    """Whether a Spark still runs, or is on its way. Asks nothing of the JVM."""
+    if not starting.done():
+        return True
+    if starting.exception() is not None:
+        return False
+    context = starting.result().sparkContext
+    return SparkContext._active_spark_context is context and _answers(context)
+
+
+def _answers(context: SparkContext) -> bool:
+    """Whether the JVM of a context runs and the context was not stopped."""
+    return getattr(context, "_jsc", None) is not None and context not in GONE and _runs(context._gateway)
+
+
+def _runs(gateway: Any) -> bool:
+    """Whether a JVM runs, as far as is known: one that others started has no process to look at."""
+    process = getattr(gateway, "proc", None)
+    return process is None or process.poll() is None
+
+
+def _forget() -> None:
+    """Make PySpark forget a Spark that is gone: it keeps the one of the process for good."""
+    context = SparkContext._active_spark_context
+    gateway: Any = SparkContext._gateway
+    if _runs(gateway) and (context is None or _answers(context)):
+        return
+    # Not `stop`, which asks the JVM. Whoever still uses the old context learns that nobody answers.
+    server: Any = getattr(context, "_accumulatorServer", None)
+    with suppress(Exception):
+        server.shutdown()
+    with suppress(Exception):
+        gateway.shutdown_callback_server()
+    with suppress(Exception):
+        gateway._gateway_client.finalizer_deque.appendleft(SHUTDOWN_FINALIZER_WORKER)
+    with suppress(Exception):
+        # A JVM that we started, if it lives in spite of all, ends with its standard input.
+        gateway.proc.stdin.close()
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
 def start_spark(settings: SparkSettings, log_dir: Path) -> Future[SparkSession]:
-    """Begin to start Spark, or join what runs; settings count only for the first caller."""
+    """Begin to start Spark, or join what runs; settings count only for whoever starts it."""
     _hush()
     if _RUNTIME.future is None:
         active = SparkSession.getActiveSession()
@@ -166,9 +209,17 @@ def new_session(running: SparkSession, settings: SparkSettings, *, parallelism: 
 
 
 def _hush() -> None:
-    """PySpark writes the context of every failed query to the terminal, stack trace and all."""
+    """PySpark writes the context of every failed query to the terminal, and Py4J that a JVM is gone."""
+    root = logging.getLogger()
+    root.removeFilter(_is_ours)
+    root.addFilter(_is_ours)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
     logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL + 1)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Py4J logs what it raises as well, and not under a name of its own."""
+    return record.module not in ("java_gateway", "clientserver")
 
 
 def _launch(settings: SparkSettings, log_dir: Path) -> SparkSession:
@@ -193,10 +244,15 @@ def _launch(settings: SparkSettings, log_dir: Path) -> SparkSession:
     )
     for key, value in settings.conf.items():
         conf.set(key, value)
-    with (log_dir / "jvm.log").open("ab") as out:
-        launch: Callable[..., Any] = launch_gateway
-        gateway = launch(conf, popen_kwargs={"stdout": out, "stderr": out})
+    gateway = SparkContext._gateway
+    if gateway is None:
+        with (log_dir / "jvm.log").open("ab") as out:
+            launch: Callable[..., Any] = launch_gateway
+            gateway = launch(conf, popen_kwargs={"stdout": out, "stderr": out})
     context = SparkContext(gateway=gateway, conf=conf)
+    # It would print a traceback when the JVM is gone.
+    server: Any = context._accumulatorServer
+    server.handle_error = lambda *_: None
     # Nobody but an epoch waits for the Python workers.
     threading.Thread(target=_start_workers, args=(context,), name="millstream-workers", daemon=True).start()
     session = SparkSession(context)

@@ -23,6 +23,7 @@ from millstream.engine.run.isolation import view_of
 from millstream.engine.run.pace import Cost
 from millstream.engine.run.reads import Job, Read, Reader
 from millstream.model.errors import MillstreamError
+from millstream.model.recovery import again
 from millstream.plan.nodes import View, ViewPlan
 from millstream.plan.slices import RowsSlice
 from millstream.store.protocol import Failure, Progress, StreamPart, Swap, ViewPart
@@ -58,6 +59,9 @@ class History:
 
     def step(self, *, beside: bool = False) -> bool:
         """Read one slice for one view, or put one in place that was built anew; False when there is nothing to do."""
+        return again(lambda: self._step(beside))
+
+    def _step(self, beside: bool) -> bool:
         loop = self.loop
         with loop.lock:
             if self._recover_one() or self._swap_one():

@@ -20,6 +20,7 @@ from millstream.engine.run.letters import fetch_dead, fetch_set_aside
 from millstream.engine.run.pace import Pace
 from millstream.engine.run.reads import Following, Job, Read, Reader
 from millstream.engine.run.turns import Turns
+from millstream.model.recovery import again
 from millstream.model.settings import EngineSettings
 from millstream.model.time import MICROS, Clock, parse_duration
 from millstream.plan.compute import StreamStats
@@ -89,7 +90,7 @@ class EpochLoop:
             jobs = self.reader.ahead(self._is_current)
             if jobs is None:
                 jobs = self._jobs({}, until)
-            return self._run(jobs, lambda done: self._jobs_ahead(done, until))
+            return again(lambda: self._run(jobs, lambda done: self._jobs_ahead(done, until)))
 
     def run_batch(self, entry: StreamEntry, slice_: BatchSlice) -> int | None:
         """One epoch over a micro-batch that Structured Streaming handed over, once."""
@@ -103,7 +104,8 @@ class EpochLoop:
             landed = replace(slice_, landed_at=max(now, entry.options.landed_floor(self.clock)))
             cut = Cut(landed, {0: slice_.batch_id + 1})
             newest = newest_before(entry, self.progress(entry))
-            return self._run((Job(entry, start, cut, self.plans_of(entry), now, newest),), None)
+            jobs = (Job(entry, start, cut, self.plans_of(entry), now, newest),)
+            return again(lambda: self._run(jobs, None))
 
     def _jobs(self, done: Mapping[str, Progress], until: Mapping[str, Offsets] | None) -> tuple[Job, ...]:
         """What can be read next; `done` says where streams will be whose epoch is under way."""
