@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from millstream.plan.lateness import Lateness, bucket, highest
+from millstream.model.lateness import Lateness, bucket, highest
 
 
 @dataclass

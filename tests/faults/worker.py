@@ -98,7 +98,7 @@ def main(directory: Path, mode: str) -> None:
         time.sleep(600)
     db.sql(STATEMENTS)
     if mode == "before-commit":
-        pause_in(DuckDBStore, "commit")
+        pause_in(DuckDBStore, "_commit")
     if mode == "in-commit":
         pause_in(DuckDBStore, "_record")
     while True:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import millstream as ms
-from millstream.plan.lateness import Lateness, bucket, buckets_sql
+from millstream.model.lateness import Lateness, bucket, buckets_sql
 
 from ..lateness_model import PercentileModel
 

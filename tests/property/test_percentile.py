@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import millstream as ms
-from millstream.plan.lateness import Lateness
+from millstream.model.lateness import Lateness
 
 from ..lateness_model import PercentileModel
 

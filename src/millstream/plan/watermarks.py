@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from millstream.model.lateness import Lateness
+from millstream.sql.statements import Watermark
+
 
 def advance(
     watermark: int,
@@ -42,3 +45,10 @@ def next_idle_at(active_at: Mapping[int, int], idle_timeout: int | None, now: in
     if idle_timeout is None or len(active_at) < 2:
         return None
     return min((at + idle_timeout for at in active_at.values() if at + idle_timeout > now), default=None)
+
+
+def slack_of(watermark: Watermark, lateness: Lateness | None) -> int | None:
+    """How far the watermark of a stream runs behind now; None while it waits for enough rows."""
+    if watermark.percentile is None:
+        return watermark.slack
+    return lateness.slack(watermark.percentile) if lateness is not None else None

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
+from millstream.model.lateness import buckets_sql
 from millstream.model.schema import Schema
 from millstream.plan.aggregates import FILTER
-from millstream.plan.lateness import buckets_sql
 from millstream.plan.nodes import DEAD, FAILED, FILTERED, USED, AggregateView, AppendView, Stream, View
 from millstream.plan.windows import CountWindow, SessionWindow, Window
 

@@ -1,116 +1,40 @@
-"""What an epoch hands to a store, and what any store promises.
+"""What any store promises, by what the engine uses.
 
-The promise: `commit` is one transaction. Offsets, state, published rows, changelog and the epoch
-record are all there afterwards, or none of them; a reader sees one epoch, never a mixture.
+A store takes commands in order (`apply`) and answers readers. What always holds: a command is one transaction, all
+there or nothing of it; a reader sees one epoch whole. What a command did is known before the next one is
+applied. Views and tables follow from the commands alone. Retention and sinks change the store too, and are
+not commands. Readers may ask from any thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import pyarrow as pa
+from sqlglot import exp
 
 from millstream.model.errors import MillstreamError
-from millstream.plan.lateness import Lateness
-from millstream.plan.nodes import AppendView, QueryView, Stream, View, ViewPlan
+from millstream.model.progress import Completeness, Progress, Totals
+from millstream.model.user_functions import UserFunction
+from millstream.plan.nodes import QueryView, Stream, View, ViewPlan
+from millstream.store.commands import Command, Failure
 
-BEGINNING = -(2**62)
-"""An instant before all others: the watermark of a stream that had no event yet."""
+Consumer = Callable[[Command], None]
+"""Gets every command once it has been applied, in order, before the next is."""
 
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a stream, or a view that is catching up, has come. Per partition, by number."""
-
-    offsets: Mapping[int, int] = field(default_factory=dict)
-    newest: Mapping[int, int] = field(default_factory=dict)
-    active_at: Mapping[int, int] = field(default_factory=dict)
-    """When the partition last brought a row, in processing time."""
-    watermark: int = BEGINNING
-    clock: int = BEGINNING
-    """Up to which processing time all rows have been read: what closes windows on processing time."""
-    lateness: Lateness | None = None
-    """How late rows have been, where the slack follows that."""
+EARLY_INCARNATION = "v4-"
+"""How the incarnations begin of relations that were created before relations had one."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamPart:
-    """A stream's share of an epoch."""
+class UnknownColumnError(MillstreamError):
+    """A query names a column that no relation has."""
 
-    stream: Stream
-    progress: Progress
-    rows: int = 0
-    dead: int = 0
-    dead_rows: pa.Table | None = None
-    files: Sequence[tuple[int, str]] = ()
-    """Files that the epoch has read: (sequence number, path)."""
-    table_rows: pa.Table | None = None
-    """For a table: the changes that win within the epoch (see `store.duckdb.table`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class ViewPart:
-    """A view's share of an epoch: its delta, the watermarks around it, its accounting."""
-
-    view: View
-    delta: pa.Table | None
-    before: int
-    after: int
-    repeats: bool = False
-    """Whether a group may be in several rows of the delta; only for aggregates over time or over all."""
-    used: int = 0
-    filtered: int = 0
-    late: int = 0
-    failed: int = 0
-    late_rows: pa.Table | None = None
-    failed_rows: pa.Table | None = None
-    arrived: pa.Table | None = None
-    """Rows by pane, late ones too, where the watermark closes the windows."""
-    catching_up: Progress | None = None
-    """Set while the view reads history: its own progress instead of the stream's."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryPart:
-    """A query in the store, or rows that are kept for one, with the watermarks around the epoch."""
-
-    view: QueryView | AppendView
-    before: int
-    after: int
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """A view that was built anew and takes the place of the old one."""
-
-    old: ViewPlan
-    new: ViewPlan
-    built: tuple[str, ...]
-    """What the parts of `new` are called until now: by the name they were built under, or as parts of `old`."""
-    statement: str
-
-    @property
-    def gone(self) -> tuple[str, ...]:
-        """The parts of the old view that end."""
-        return tuple(part.name for part in self.old.parts if part.name not in self.built)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a view stands still, and since when."""
-
-    state: Literal["failed", "blocked"]
-    """Blocked: it reads a view that stands still."""
-    code: str
-    message: str
-    detail: str | None
-    epoch: int
-    """The first epoch that the view lacks."""
-    offsets: Mapping[str, Mapping[int, int]]
-    """How far the view has read each of its streams."""
-    failed_at: int
+    def __init__(self, column: str) -> None:
+        super().__init__(
+            "UNKNOWN_COLUMN", f"there is no column {column!r} here", hint="see DESCRIBE for the columns of a view"
+        )
+        self.column = column
 
 
 class ViewFailedError(MillstreamError):
@@ -122,41 +46,107 @@ class ViewFailedError(MillstreamError):
         """The part of a view that was being maintained."""
 
 
-@dataclass(frozen=True, slots=True)
-class EpochPart:
-    """All of one epoch."""
+class SinkPositions(Protocol):
+    """Which changes of which view each sink still needs. Retention leaves these alone."""
 
-    now: int
-    streams: Sequence[StreamPart]
-    views: Sequence[ViewPart]
-    queries: Sequence[QueryPart] = ()
-    """All that is computed in the store, in an order in which every input comes first."""
-    kept: Sequence[QueryPart] = ()
-    """Rows kept for queries, of which some may be let go."""
-    timings: Mapping[str, float] = field(default_factory=dict)
-    swaps: Sequence[Swap] = ()
-    failed: Mapping[str, Failure] = field(default_factory=dict)
-    """Views that stand still from this epoch on, by name. They have no share in it."""
+    def create(self, name: str, view: str, statement: str, now: int, epoch: int, target: str) -> None:
+        """Create a sink that needs the changes after an epoch; -1: all that are left."""
+
+    def drop(self, name: str) -> None: ...
+
+    def acknowledge(self, name: str, epoch: int, target: str) -> None:
+        """Note that a target has all changes up to an epoch."""
+
+    def position(self, name: str) -> tuple[int, str]:
+        """The epoch and the target's own mark that were noted last."""
 
 
 class Store(Protocol):
     """The transaction: merge, fire, changelog, epoch record. One implementation per backend."""
 
-    def commit(self, part: EpochPart) -> int:
-        """Make an epoch durable; returns its number. Raises `ViewFailedError` if a view cannot be maintained."""
+    consumer: Consumer | None
+    """Who follows the sequence: nobody unless set."""
+
+    @property
+    def sinks(self) -> SinkPositions: ...
+
+    def apply(self, command: Command) -> int:
+        """Run a command, all or nothing; returns the last epoch, which is the one of a commit.
+
+        Raises `ViewFailedError` if a view cannot be maintained.
+        """
+
+    def register_function(self, function: UserFunction) -> None:
+        """Hand over the Python of a function. It belongs to the process, not to the sequence of commands."""
+
+    def retain(self, views: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
+        """Begin to delete the changes, letters and epoch records that have expired by an instant; commits go on."""
+
+    def settle(self) -> None:
+        """Wait for work that goes on concurrently with commits."""
+
+    def close(self) -> None: ...
+
+    # -- what it has ---------------------------------------------------------------------------
+
+    def statements(self) -> Sequence[tuple[str, str, str, str]]:
+        """(name, kind, statement, incarnation) of every relation and function, in the order they were created."""
 
     def last_epoch(self) -> int: ...
 
     def progress(self, stream: str) -> Progress | None: ...
 
-    def view_progress(self, view: str) -> Progress | None: ...
+    def view_progress(self, view: str) -> Progress | None:
+        """How far a part of a view that reads history has come; None once it has joined its stream."""
+
+    def views_behind(self) -> Mapping[str, Progress]:
+        """The parts of views that read history, and how far they have come."""
+
+    def files(self, stream: str) -> list[str]:
+        """The files of a stream that are done, in the order they were read."""
 
     def failures(self) -> Mapping[str, Failure]:
         """The views that stand still, by name."""
 
-    def files(self, stream: str) -> list[str]: ...
+    def parts_of(self, view: str) -> list[str]:
+        """The names of a view and its hidden parts."""
 
     def next_due_at(self, views: Sequence[View]) -> int | None:
         """When the next processing-time trigger of some views is due, if one is set."""
 
-    def close(self) -> None: ...
+    def kept_with(self, view: str) -> list[str]:
+        """The views that are merged together with one."""
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def read(self, query: exp.Query) -> tuple[pa.Table, int]:
+        """The rows of a query, and the last epoch that they reflect.
+
+        The query is StreamSQL that was checked already. Its relations have their names in the store; one with
+        `FOR SYSTEM_TIME AS OF` is a versioned table. A column that no relation has is an `UnknownColumnError`.
+        """
+
+    def check(self, query: exp.Query) -> None:
+        """Raise what `read` would raise before it looks at any row."""
+
+    def columns(self, relation: str) -> pa.Schema:
+        """The columns that readers see."""
+
+    def preview(
+        self, plan: ViewPlan, deltas: Mapping[str, pa.Schema], now: int, instead_of: Sequence[str]
+    ) -> pa.Schema:
+        """The columns that a view would have if it were created instead of some parts. Nothing is changed."""
+
+    def changes(self, view: str, since: int, until: int | None = None, limit: int | None = None) -> pa.Table:
+        """The changelog after epoch `since`, up to epoch `until`; -1 means all that is kept.
+
+        With a limit, whole epochs are returned: as many as have together no more rows than that, but at least one.
+        """
+
+    def completeness(self, view: View) -> Completeness | None:
+        """How complete the windows of a view were when they fired; None as long as none has."""
+
+    def epochs(self, since: int = 0) -> pa.Table:
+        """The records of the epochs after one, in order."""
+
+    def totals(self) -> Totals: ...

@@ -23,6 +23,7 @@ from millstream.engine.define.holdings import Holdings
 from millstream.engine.define.tables import split_options, table_rules, table_watermark
 from millstream.log import Log, Topic
 from millstream.model.errors import MillstreamError, Position, did_you_mean, own_fault
+from millstream.model.progress import Progress
 from millstream.model.schema import check_names
 from millstream.model.settings import ViewOptions
 from millstream.model.time import Clock
@@ -33,8 +34,8 @@ from millstream.plan.relations import Relation
 from millstream.sources import SOURCES, Connector, Opening, Source, StreamOptions, TableOptions
 from millstream.sql import check_query, render
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Drop
-from millstream.store.duckdb.store import EARLY_INCARNATION, DuckDBStore
-from millstream.store.protocol import Progress
+from millstream.store import commands
+from millstream.store.protocol import EARLY_INCARNATION, Store
 
 RelationKind = Literal["stream", "table", "view"]
 
@@ -51,7 +52,7 @@ class TypedPlan:
 @dataclass(slots=True)
 class Definitions:
     catalog: Catalog
-    store: DuckDBStore
+    store: Store
     log: Log
     clock: Clock
     compute: Compute
@@ -77,13 +78,15 @@ class Definitions:
         try:
             if old is not None:
                 self.holdings.end_with(old, entry)
-            self.store.create_stream(
-                entry.stream,
-                render(entry.statement),
-                self.clock.now(),
-                skipped,
-                incarnation=entry.incarnation,
-                instead_of=old.name if old is not None else None,
+            self.store.apply(
+                commands.CreateStream(
+                    entry.stream,
+                    render(entry.statement),
+                    self.clock.now(),
+                    skipped,
+                    incarnation=entry.incarnation,
+                    instead_of=old.name if old is not None else None,
+                )
             )
         except BaseException:
             self._end(entry)
@@ -117,7 +120,7 @@ class Definitions:
         statement = replace(entry.statement, options=(*said, ("start", start)))
         changed, skipped = self._placed(statement, entry.incarnation, entry.topic, entry.source)
         try:
-            self.store.change_stream(entry.name, render(changed.statement), skipped)
+            self.store.apply(commands.ChangeStream(entry.name, render(changed.statement), skipped))
         except BaseException:
             self._end(changed)
             raise
@@ -292,20 +295,22 @@ class Definitions:
         create: CreateView,
         *,
         incarnation: str,
-        kind: str = "view",
+        kind: Literal["view", "successor"] = "view",
         instead_of: Sequence[str] = (),
     ) -> None:
         """Create the parts of a view in the store."""
-        self.store.create_view(
-            typed.plan,
-            typed.deltas,
-            render(replace(create, or_replace=False)),
-            self.clock.now(),
-            typed.history,
-            kind=kind,
-            incarnation=incarnation,
-            instead_of=instead_of,
-            letters_of=self.streams_with_letters() if instead_of else (),
+        self.store.apply(
+            commands.CreateView(
+                typed.plan,
+                typed.deltas,
+                render(replace(create, or_replace=False)),
+                self.clock.now(),
+                typed.history,
+                kind,
+                incarnation=incarnation,
+                instead_of=instead_of,
+                letters_of=self.streams_with_letters() if instead_of else (),
+            )
         )
 
     def _history(self, entry: StreamEntry) -> Progress | None:
@@ -392,12 +397,12 @@ class Definitions:
             # Not by its plan: a view that can no longer be planned can be dropped.
             names = [entry.name, *([entry.name + SUCCESSOR] if entry.successor is not None else ())]
             parts = [part for name in names for part in self.store.parts_of(name)]
-            self.store.drop(*parts, letters_of=self.streams_with_letters())
+            self.store.apply(commands.Drop(parts, self.streams_with_letters()))
             self.catalog.remove(entry.name)
             self.tidy_forms()
             return True
         self.holdings.end_with(entry)
-        self.store.drop(entry.name)
+        self.store.apply(commands.Drop([entry.name]))
         self.catalog.remove(entry.name)
         self._end(entry)
         return True

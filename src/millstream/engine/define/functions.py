@@ -24,7 +24,8 @@ from millstream.sql import called_names, parse_statement, render
 from millstream.sql.allowlist import AGGREGATE_EXAMPLES, CLOCKS, ROW_FUNCTIONS, SCALARS, WINDOWED
 from millstream.sql.statements import CreateFunction, CreateView, Drop, Select
 from millstream.sql.user_calls import bind_calls
-from millstream.store.duckdb.store import DuckDBStore
+from millstream.store import commands
+from millstream.store.protocol import Store
 
 _BUILT_IN = {*SCALARS, *AGGREGATE_EXAMPLES, *WINDOWED, *ROW_FUNCTIONS, *CLOCKS}
 
@@ -50,7 +51,7 @@ class Functions:
 
     def __init__(
         self,
-        store: DuckDBStore,
+        store: Store,
         compute: Compute,
         modules: tuple[str, ...],
         views: Callable[[], Iterable[CreateView]],
@@ -94,7 +95,7 @@ class Functions:
         made.try_out()
         statement = replace(create, or_replace=False, if_not_exists=False)
         if not returning:
-            self._store.remember_function(create.name, render(statement), now)
+            self._store.apply(commands.CreateFunction(create.name, render(statement), now))
         self._put(FunctionEntry(statement, made))
         return True
 
@@ -198,7 +199,7 @@ class Functions:
                 position=drop.position,
             )
         self._check_unused(entry.name, "dropped", drop.position)
-        self._store.forget_function(entry.name)
+        self._store.apply(commands.DropFunction(entry.name))
         del self._entries[entry.name.lower()]
         return True
 

@@ -21,15 +21,16 @@ from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, Vi
 from millstream.plan.relations import Relation
 from millstream.sql import render
 from millstream.sql.statements import CreateView, Rebuild
-from millstream.store.duckdb.store import DuckDBStore
-from millstream.store.protocol import Swap
+from millstream.store import commands
+from millstream.store.commands import Swap
+from millstream.store.protocol import Store
 
 
 @dataclass(slots=True)
 class Replacing:
     definitions: Definitions
     catalog: Catalog
-    store: DuckDBStore
+    store: Store
 
     def rebuild(self, rebuild: Rebuild) -> None:
         """Begin to build a view anew from the history that its streams have."""
@@ -75,7 +76,7 @@ class Replacing:
             if old.view.only_grows != new.view.only_grows:
                 self._check_readers(entry, statement, self._columns(entry), create.position)
             streams = self.definitions.streams_with_letters()
-            self.store.change_view(old, new, render(statement), ending=self._ending(entry), letters_of=streams)
+            self.store.apply(commands.ChangeView(old, new, render(statement), self._ending(entry), streams))
             entry.statement, entry.plan, entry.successor = statement, new, None
             self.definitions.tidy_forms()
             return
@@ -92,7 +93,7 @@ class Replacing:
     def abandon(self, entry: ViewEntry) -> None:
         """Drop what was built so far."""
         if entry.successor is not None:
-            self.store.drop(*self._ending(entry), letters_of=self.definitions.streams_with_letters())
+            self.store.apply(commands.Drop(self._ending(entry), self.definitions.streams_with_letters()))
             entry.successor = None
             self.definitions.tidy_forms()
 

@@ -16,13 +16,13 @@ from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.sinks import SINKS, Connector, Opening, Position, SinkOptions
 from millstream.sql import render
 from millstream.sql.statements import CreateSink, Drop
-from millstream.store.duckdb.store import DuckDBStore
+from millstream.store.protocol import Store
 
 
 @dataclass(frozen=True, slots=True)
 class Sinks:
     catalog: Catalog
-    store: DuckDBStore
+    store: Store
     log: Log
 
     def create(self, create: CreateSink, now: int) -> SinkEntry | None:

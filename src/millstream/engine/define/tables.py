@@ -15,13 +15,13 @@ from sqlglot import exp
 from millstream.engine.define.catalog import Catalog, StreamEntry
 from millstream.log import TOMBSTONE
 from millstream.model.errors import MillstreamError, Position, did_you_mean
+from millstream.model.progress import Progress
 from millstream.model.schema import TIMESTAMP, sql_type
 from millstream.model.time import format_duration
 from millstream.plan.nodes import Stream
 from millstream.plan.tables import ANY, TableRules
 from millstream.sources.options import TableOptions
 from millstream.sql.statements import CreateTable, Watermark
-from millstream.store.protocol import Progress
 
 _ORDERED = (
     pa.types.is_integer,

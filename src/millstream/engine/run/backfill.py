@@ -23,10 +23,11 @@ from millstream.engine.run.isolation import view_of
 from millstream.engine.run.pace import Cost
 from millstream.engine.run.reads import Job, Read, Reader
 from millstream.model.errors import MillstreamError
+from millstream.model.progress import Progress
 from millstream.model.recovery import again
 from millstream.plan.nodes import View, ViewPlan
 from millstream.plan.slices import RowsSlice
-from millstream.store.protocol import Failure, Progress, StreamPart, Swap, ViewPart
+from millstream.store.commands import Failure, StreamPart, Swap, ViewPart
 
 # How long a slice of the past may keep live epochs waiting when it is committed, if these are quick themselves.
 _TURN_SECONDS = 0.075

@@ -20,7 +20,7 @@ from millstream.engine.define.catalog import SinkEntry
 from millstream.engine.define.sinks import Sinks
 from millstream.model.errors import MillstreamError
 from millstream.sinks import Position
-from millstream.store.duckdb.store import DuckDBStore
+from millstream.store.protocol import Store
 
 # The target is asked at the next start, so an acknowledgement may wait; each one is a transaction.
 _ACKNOWLEDGE_SECONDS = 1.0
@@ -31,7 +31,7 @@ _LAST_RETRY_SECONDS = 30.0
 @dataclass(slots=True)
 class Delivery:
     sinks: Sinks
-    store: DuckDBStore
+    store: Store
     committed: threading.Condition
     """Notified after each epoch."""
     _threads: dict[str, threading.Thread] = field(default_factory=dict)

@@ -20,25 +20,18 @@ from millstream.engine.run.letters import fetch_dead, fetch_set_aside
 from millstream.engine.run.pace import Pace
 from millstream.engine.run.reads import Following, Job, Read, Reader
 from millstream.engine.run.turns import Turns
+from millstream.model.lateness import Lateness
+from millstream.model.progress import BEGINNING, Progress
 from millstream.model.recovery import again
 from millstream.model.settings import EngineSettings
 from millstream.model.time import MICROS, Clock, parse_duration
 from millstream.plan.compute import StreamStats
-from millstream.plan.lateness import Lateness, slack_of
 from millstream.plan.nodes import AggregateView, AppendView, TopView, View, ViewPlan
 from millstream.plan.slices import BatchSlice
-from millstream.plan.watermarks import advance, next_idle_at
+from millstream.plan.watermarks import advance, next_idle_at, slack_of
 from millstream.sources import Cut, Offsets
-from millstream.store.duckdb.store import DuckDBStore
-from millstream.store.protocol import (
-    BEGINNING,
-    EpochPart,
-    Progress,
-    QueryPart,
-    StreamPart,
-    ViewFailedError,
-    ViewPart,
-)
+from millstream.store.commands import Commit, QueryPart, StreamPart, ViewPart
+from millstream.store.protocol import Store, ViewFailedError
 
 Marks = Callable[[ViewPlan, tuple[str, ...]], tuple[int, int]]
 """The watermark that some streams have together for a view, before and after an epoch."""
@@ -49,7 +42,7 @@ class EpochLoop:
     """Runs epochs, one at a time, for whoever asks."""
 
     catalog: Catalog
-    store: DuckDBStore
+    store: Store
     clock: Clock
     settings: EngineSettings
     plan: Callable[[ViewEntry], ViewPlan]
@@ -224,12 +217,12 @@ class EpochLoop:
         moved = self.advance(entry, self.progress(entry), read.stats, now)
         return replace(moved, offsets=dict(read.job.cut.offsets), clock=clock_after(read, moved.clock))
 
-    def commit(self, part: EpochPart, noted: Callable[[], None] | None = None) -> int:
+    def commit(self, part: Commit, noted: Callable[[], None] | None = None) -> int:
         """Commit an epoch without views that fail; `noted` is what must be known of its swap before anybody looks."""
         while True:
             part = self.isolation.without(part)
             try:
-                epoch = self.store.commit(part)
+                epoch = self.store.apply(part)
                 break
             except ViewFailedError as error:
                 if view_of(error.view) in part.failed:
@@ -399,7 +392,7 @@ class Epoch:
         streams = horizon.streams if horizon is not None else (part.stream,)
         return self.marks(self._plans[part.name], streams, on_clock=is_on_clock(part))
 
-    def part(self, timings: Mapping[str, float]) -> EpochPart:
+    def part(self, timings: Mapping[str, float]) -> Commit:
         """All of it, with what is computed in the store from these changes."""
         queries: list[QueryPart] = []
         kept: list[QueryPart] = []
@@ -413,7 +406,7 @@ class Epoch:
                 and not isinstance(part, TopView)
                 and (part.horizon or (part.top and part.name in touched))
             )
-        return EpochPart(self.now, self.streams, self.views, queries, kept, timings)
+        return Commit(self.now, self.streams, self.views, queries, kept, timings)
 
 
 def clock_after(read: Read, before: int) -> int:

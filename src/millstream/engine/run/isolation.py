@@ -15,10 +15,11 @@ from typing import Literal, TypeVar
 
 from millstream.engine.define.catalog import SUCCESSOR, Catalog, StreamEntry, ViewEntry, read_names
 from millstream.model.errors import MillstreamError, own_fault
+from millstream.model.progress import Progress
 from millstream.plan.nodes import VERSIONS, QueryView, ViewPlan
 from millstream.sql.statements import CreateView
-from millstream.store.duckdb.store import DuckDBStore
-from millstream.store.protocol import EpochPart, Failure, Progress
+from millstream.store.commands import Commit, Failure
+from millstream.store.protocol import Store
 
 T = TypeVar("T")
 
@@ -45,7 +46,7 @@ class Found:
 @dataclass(slots=True)
 class Isolation:
     catalog: Catalog
-    store: DuckDBStore
+    store: Store
     _found: dict[str, Found] = field(default_factory=dict)
 
     # -- who stands still ----------------------------------------------------------------------
@@ -113,7 +114,7 @@ class Isolation:
 
     # -- committing ----------------------------------------------------------------------------
 
-    def without(self, part: EpochPart) -> EpochPart:
+    def without(self, part: Commit) -> Commit:
         """An epoch without the views that were found to fail, and without those that read them."""
         if not self.has_news():
             return part
@@ -137,7 +138,7 @@ class Isolation:
             failed=failed,
         )
 
-    def committed(self, part: EpochPart) -> None:
+    def committed(self, part: Commit) -> None:
         """Note that the store has recorded the failures of an epoch."""
         for view in part.failed:
             self._found.pop(view, None)

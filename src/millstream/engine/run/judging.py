@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.model.errors import MillstreamError
+from millstream.model.progress import BEGINNING
 from millstream.plan.compute import ViewDelta
 from millstream.plan.nodes import AggregateView, View
 from millstream.plan.windows import CountWindow, Window
-from millstream.store.protocol import BEGINNING, ViewPart
+from millstream.store.commands import ViewPart
 
 
 def judge(plan: View, delta: ViewDelta, decoded: int, before: int, after: int) -> ViewPart:

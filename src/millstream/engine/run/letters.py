@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millstream.plan.compute import OpenRows
-from millstream.store.protocol import StreamPart, ViewPart
+from millstream.store.commands import StreamPart, ViewPart
 
 
 def fetch_dead(part: StreamPart, opened: OpenRows) -> StreamPart:

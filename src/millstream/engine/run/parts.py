@@ -21,7 +21,7 @@ from millstream.log import Log
 from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock
 from millstream.plan.compute import Compute
-from millstream.store.duckdb.store import DuckDBStore
+from millstream.store.protocol import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Parts:
     settings: EngineSettings
     catalog: Catalog
     log: Log
-    store: DuckDBStore
+    store: Store
     compute: Compute
     functions: Functions
     definitions: Definitions

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from millstream.engine.define.catalog import StreamEntry
 from millstream.model.errors import MillstreamError
+from millstream.model.progress import Progress
 from millstream.plan.compute import Computed, Lane, OpenRows, Portion, StreamStats, ViewDelta
 from millstream.plan.nodes import View
 from millstream.sources import Cut, Offsets
 from millstream.sources.options import DAY
-from millstream.store.protocol import Progress
 
 # More in flight at a time share the same cores and were measured to gain nothing; and some jobs must know the newest
 # event times of the one before them. `plan.compute.OPEN_AT_ONCE` allows for it.

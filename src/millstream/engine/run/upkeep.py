@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from millstream.engine.define.catalog import StreamEntry
 from millstream.engine.run.parts import Parts
 from millstream.log import Topic
-from millstream.store.protocol import Progress
+from millstream.model.progress import Progress
 
 _EVERY_SECONDS = 60.0
 # In processing time.

@@ -7,14 +7,12 @@ from sqlglot import exp
 from millstream.engine.define.catalog import Catalog, StreamEntry
 from millstream.model.errors import MillstreamError
 from millstream.sql import position_of
-from millstream.store.duckdb.naming import internal, listed
 
 
-def read_as_of(query: exp.Query, catalog: Catalog, text: str, source: str) -> None:
-    """Put the versions of an instant in the place of tables that are asked for as of it."""
-    for table in list(query.find_all(exp.Table)):
-        version = table.args.get("version")
-        if version is None:
+def check_as_of(query: exp.Query, catalog: Catalog, text: str, source: str) -> None:
+    """Refuse to read relations as of an instant that keep no versions."""
+    for table in query.find_all(exp.Table):
+        if table.args.get("version") is None:
             continue
         entry = catalog.find(table.name)
         if not isinstance(entry, StreamEntry) or not entry.stream.rules.versioned:
@@ -24,10 +22,3 @@ def read_as_of(query: exp.Query, catalog: Catalog, text: str, source: str) -> No
                 hint="a table does with versioned = 'true'",
                 position=position_of(table, text, source),
             )
-        instant = f"epoch_us(CAST({version.expression.sql(dialect='duckdb')} AS TIMESTAMP))"
-        columns = listed(entry.stream.stored.names())
-        versions: exp.Select = exp.maybe_parse(
-            f"SELECT {columns} FROM {internal(entry.name, 'versions')} WHERE __from <= {instant} AND {instant} < __to",
-            dialect="duckdb",
-        )
-        table.replace(versions.subquery(table.alias_or_name))

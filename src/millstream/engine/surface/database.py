@@ -49,7 +49,7 @@ from millstream.model.time import Clock, SystemClock
 from millstream.plan.compute import Compute, OpenCompute
 from millstream.sql import parse_script, parse_statement
 from millstream.sql.statements import CreateFunction, CreateStream, Select, Statement
-from millstream.store.duckdb.store import DuckDBStore
+from millstream.store.protocol import Store
 
 _NO_STARTS = Starts()
 _OPEN: WeakSet[Database] = WeakSet()
@@ -377,7 +377,7 @@ class Database:
         return self._parts.history
 
     @property
-    def store(self) -> DuckDBStore:
+    def store(self) -> Store:
         return self._parts.store
 
     @property

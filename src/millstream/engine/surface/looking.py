@@ -17,6 +17,7 @@ from millstream.engine.surface.notes import completeness_words, event_time_words
 from millstream.engine.surface.result import Result
 from millstream.engine.surface.selecting import Selecting
 from millstream.model.errors import MillstreamError, did_you_mean
+from millstream.model.progress import BEGINNING
 from millstream.model.schema import TIMESTAMP, sql_type
 from millstream.model.time import to_datetime
 from millstream.plan.explain import explain_plan, some
@@ -25,8 +26,7 @@ from millstream.plan.nodes import AggregateView, QueryView, Stream, TopView, Vie
 from millstream.plan.windows import Window
 from millstream.sql import render
 from millstream.sql.statements import CreateView, Describe, Explain, Select, Show, ShowCreate
-from millstream.store.duckdb.store import DuckDBStore
-from millstream.store.protocol import BEGINNING
+from millstream.store.protocol import Store
 
 
 def sink_row(parts: Parts, entry: SinkEntry) -> dict[str, Any]:
@@ -193,16 +193,10 @@ class Looking:
         )
 
 
-def read_epochs(store: DuckDBStore, since: int) -> Result:
+def read_epochs(store: Store, since: int) -> Result:
     """The records of the epochs after one."""
-    return Result(store.query(_EPOCHS.format(since=int(since))))
+    return Result(store.epochs(since))
 
-
-_EPOCHS = """
-SELECT epoch, make_timestamp(committed_at) AS committed_at, rows_in, rows_decoded, rows_dead, rows_used,
-       rows_filtered, rows_late, rows_failed, offsets, watermarks, streams, views, timings
-FROM ms.epochs WHERE epoch > {since} ORDER BY epoch
-"""
 
 _ARROW = {str: pa.string(), int: pa.int64(), datetime: TIMESTAMP}
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from millstream.model.lateness import Lateness, enough_rows
+from millstream.model.progress import Completeness, Progress
 from millstream.model.time import about_duration, format_duration
-from millstream.plan.lateness import Lateness, enough_rows, slack_of
 from millstream.plan.nodes import Stream
-from millstream.store.duckdb.completeness import Completeness
-from millstream.store.protocol import Progress
+from millstream.plan.watermarks import slack_of
 
 
 def slack_words(stream: Stream, progress: Progress | None) -> str | None:

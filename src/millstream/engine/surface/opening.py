@@ -33,6 +33,7 @@ from millstream.plan.compute import OpenCompute
 from millstream.sql import parse_script
 from millstream.sql.statements import CreateFunction, CreateSink, CreateStream, CreateTable, CreateView
 from millstream.store.duckdb.store import DuckDBStore
+from millstream.store.protocol import Store
 
 
 def open_parts(directory: Path, clock: Clock, open_compute: OpenCompute, settings: EngineSettings) -> Parts:
@@ -121,7 +122,7 @@ def _own(directory: Path) -> int:
 
 
 def _restore(
-    store: DuckDBStore,
+    store: Store,
     catalog: Catalog,
     definitions: Definitions,
     functions: Functions,

@@ -1,23 +1,26 @@
 """Running a SELECT over views and tables, in the store.
 
-Owns the way from a checked query to the store's SQL. What always holds: a query sees one committed epoch, and reaches
-nothing but what a reader may see.
+Owns the way from a query to one over the store's names. What always holds: a query sees one committed
+epoch, and reaches nothing but what a reader may see.
 """
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 from sqlglot import exp
 
-from millstream.duck import store_sql, with_truths
 from millstream.engine.define.catalog import StreamEntry
 from millstream.engine.run.parts import Parts
-from millstream.engine.surface.as_of import read_as_of
+from millstream.engine.surface.as_of import check_as_of
 from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.sql import check_query, position_of
+from millstream.store.protocol import UnknownColumnError
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +29,23 @@ class Selecting:
 
     def select(self, query: exp.Query, text: str, source: str) -> tuple[pa.Table, int]:
         """The rows of a query, and the last epoch that they reflect."""
-        checked = self._checked(query, text, source)
-        try:
-            return self.parts.store.read(store_sql(checked))
-        except MillstreamError as error:
-            raise _located(error, checked, text, source) from None
+        return self._asked(self.parts.store.read, query, text, source)
 
     def describe(self, query: exp.Query, text: str, source: str) -> None:
         """Refuse a query that cannot run, without running it."""
+        self._asked(self.parts.store.check, query, text, source)
+
+    def _asked(self, ask: Callable[[exp.Query], Answer], query: exp.Query, text: str, source: str) -> Answer:
+        """Check a query and ask the store for it by the names that it has there."""
         checked = self._checked(query, text, source)
         try:
-            self.parts.store.read(f"DESCRIBE {store_sql(checked)}")
-        except MillstreamError as error:
-            raise _located(error, checked, text, source) from None
+            return ask(checked)
+        except UnknownColumnError as error:
+            node = next((c for c in checked.find_all(exp.Column) if c.name.lower() == error.column.lower()), None)
+            error.position = position_of(node, text, source) if node is not None else None
+            raise
 
-    def _checked(self, query: exp.Query, text: str, source: str) -> exp.Expr:
+    def _checked(self, query: exp.Query, text: str, source: str) -> exp.Query:
         """The query over the names of the store."""
         functions, catalog = self.parts.functions, self.parts.catalog
         check_query(query, text=text, source=source, continuous=False, udfs=functions.names())
@@ -61,20 +66,5 @@ class Selecting:
                     hint="create a view over it and read that" if known else did_you_mean(table.name, readable),
                     position=position_of(table, text, source),
                 )
-        read_as_of(query, catalog, text, source)
-        return with_truths(query)
-
-
-def _located(error: MillstreamError, query: exp.Expr, text: str, source: str) -> MillstreamError:
-    """The store's complaint about a column, pointing at it in the user's text."""
-    missing = re.search(r'column "([^"]+)" not found', error.message, re.IGNORECASE)
-    if missing is None:
-        return error
-    name = missing.group(1)
-    node = next((c for c in query.find_all(exp.Column) if c.name.lower() == name.lower()), None)
-    return MillstreamError(
-        "UNKNOWN_COLUMN",
-        f"there is no column {name!r} here",
-        hint="see DESCRIBE for the columns of a view",
-        position=position_of(node, text, source) if node is not None else None,
-    )
+        check_as_of(query, catalog, text, source)
+        return query

@@ -12,28 +12,22 @@ from millstream.engine.define.catalog import SinkEntry, StreamEntry
 from millstream.engine.run.parts import Parts
 from millstream.engine.run.running import Running
 from millstream.engine.surface.looking import sink_row
+from millstream.model.progress import BEGINNING
 from millstream.model.time import to_datetime
-from millstream.store.protocol import BEGINNING
-
-_TOTALS = """
-SELECT make_timestamp(max(committed_at)) AS committed_at, coalesce(sum(rows_in), 0)::BIGINT AS rows_in,
-       coalesce(sum(rows_late), 0)::BIGINT AS rows_late, coalesce(sum(rows_dead + rows_failed), 0)::BIGINT AS rows_dead
-FROM ms.epochs
-"""
 
 
 def status_of(parts: Parts, running: Running) -> Status:
     failure = running.failure
-    (totals,) = parts.store.query(_TOTALS).to_pylist()
+    totals = parts.store.totals()
     return {
         "directory": str(parts.directory),
         "epoch": parts.store.last_epoch(),
-        "committed_at": totals["committed_at"],
+        "committed_at": to_datetime(totals.committed_at) if totals.committed_at is not None else None,
         "running": running.is_running,
         "failure": str(failure) if failure is not None else None,
-        "rows_in": totals["rows_in"],
-        "rows_late": totals["rows_late"],
-        "rows_dead": totals["rows_dead"],
+        "rows_in": totals.rows_in,
+        "rows_late": totals.rows_late,
+        "rows_dead": totals.rows_dead + totals.rows_failed,
         "streams": [_stream(parts, entry) for entry in parts.catalog.streams()],
         "views": [ViewStatus(name=view.name, state=parts.history.state(view)) for view in parts.catalog.views()],
         "sinks": [_sink(parts, sink) for sink in parts.catalog.sinks.values()],

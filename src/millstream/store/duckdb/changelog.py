@@ -150,14 +150,29 @@ def _has_past(connection: duckdb.DuckDBPyConnection, view: str) -> bool:
     return bool(found.fetchall())
 
 
-def read_changes_sql(view: str, columns: list[str], since: int) -> str:
-    """The changelog after an epoch, in order, with its public column names."""
+def read_changes_sql(view: str, columns: list[str], since: int, through: int | None = None) -> str:
+    """The changelog after an epoch, up to another, in order, with its public column names."""
     own = "".join(f", {quote(column)}" for column in columns)
     return (
         f"SELECT {epoch_of('__change')} AS epoch, {_named(_OPS, _OP_AT)} AS op, {_named(_PANES, _PANE_AT)} AS pane, "
         f"__pane_index AS pane_index, __change % 2 = 1 AS final{own} "
-        f"FROM {changes_table(view)} WHERE NOT {until(since)} ORDER BY {_ordered()}"
+        f"FROM {changes_table(view)} WHERE {_between(since, through)} ORDER BY {_ordered()}"
     )
+
+
+def through_sql(view: str, since: int, through: int | None, rows: int) -> str:
+    """The epoch up to which the changelog has no more than some rows, but at least one epoch; NULL if it has none."""
+    epochs = (
+        f"SELECT {epoch_of('__change')} AS epoch, count(*) AS n FROM {changes_table(view)} "
+        f"WHERE {_between(since, through)} GROUP BY 1"
+    )
+    sums = f"SELECT epoch, n, sum(n) OVER (ORDER BY epoch) AS total FROM ({epochs})"
+    return f"SELECT max(epoch) FROM ({sums}) WHERE total <= {rows} OR total = n"
+
+
+def _between(since: int, through: int | None) -> str:
+    after = f"NOT {until(since)}"
+    return after if through is None else f"{after} AND {until(through)}"
 
 
 def _named(names: tuple[str, ...], at: int) -> str:

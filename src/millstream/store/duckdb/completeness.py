@@ -10,17 +10,17 @@ up in one row per view without a window.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
+from millstream.model.progress import Completeness
 from millstream.plan.nodes import View
 from millstream.plan.windows import Window
+from millstream.store.commands import ViewPart
 from millstream.store.duckdb.moment import Moment
 from millstream.store.duckdb.writing import Writing
-from millstream.store.protocol import ViewPart
 
 COMPLETENESS = """
 CREATE TABLE IF NOT EXISTS ms.completeness (
@@ -32,17 +32,6 @@ _ARRIVED = "__arrived"
 _RECENT = 100
 # How many epochs go by before the rows of the table are gathered.
 _EPOCHS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Completeness:
-    """Rows of windows that fired: those that were there, and those that came later as far as is known."""
-
-    on_time: int
-    later: int
-    last_on_time: int
-    last_later: int
-    """The same of the last window that fired."""
 
 
 def count_arrivals(

@@ -17,6 +17,7 @@ from datasketches import hll_sketch, hll_union, tgt_hll_type
 from millstream.duck.connection import give_meaning, lock_down
 from millstream.duck.forms import FAILED, REFUSED
 from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.store.protocol import UnknownColumnError
 
 _SKETCH_BITS = 12
 _OF_THE_STORE = (
@@ -80,6 +81,9 @@ def store_error(error: duckdb.Error) -> MillstreamError:
     failed = re.search(f"{FAILED[0]}(.*){FAILED[1]}", text)
     if failed is not None:
         return MillstreamError("EXPRESSION_FAILED", failed.group(1))
+    unknown = re.search(r'column "([^"]+)" not found', text, re.IGNORECASE)
+    if unknown is not None:
+        return UnknownColumnError(unknown.group(1))
     if isinstance(error, duckdb.BinderException | duckdb.ConversionException | duckdb.OutOfRangeException):
         # Not of a keyword: ORDER.
         return MillstreamError("INVALID_QUERY", text[:1].lower() + text[1:] if text[1:2].islower() else text)

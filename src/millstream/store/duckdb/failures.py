@@ -15,8 +15,9 @@ from typing import Self
 import duckdb
 
 from millstream.model.errors import MillstreamError, own_fault
+from millstream.store.commands import Failure
 from millstream.store.duckdb.connection import store_error
-from millstream.store.protocol import Failure, ViewFailedError
+from millstream.store.protocol import ViewFailedError
 
 FAILURES = """
 CREATE TABLE IF NOT EXISTS ms.failures (view VARCHAR, state VARCHAR, code VARCHAR, message VARCHAR, detail VARCHAR,

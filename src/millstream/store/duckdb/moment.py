@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from millstream.store.protocol import BEGINNING
+from millstream.model.progress import BEGINNING
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ import pyarrow as pa
 from millstream.duck import quote
 from millstream.plan.aggregates import Accumulator
 from millstream.plan.nodes import AggregateView, Key, Output, Part, QueryView, View
+from millstream.store.commands import ViewPart
 from millstream.store.duckdb.changelog import HEADER
 from millstream.store.duckdb.connection import column_types, count_rows, tables_of
 from millstream.store.duckdb.failures import Blame
@@ -34,7 +35,6 @@ from millstream.store.duckdb.moment import Moment
 from millstream.store.duckdb.naming import internal, literal
 from millstream.store.duckdb.triggered import TriggeredAggregate
 from millstream.store.duckdb.writing import Writing, are_few
-from millstream.store.protocol import ViewPart
 
 SHELVED = """
 CREATE TABLE IF NOT EXISTS ms.shelved (view VARCHAR, shelf VARCHAR, key VARCHAR, number INTEGER);

@@ -11,26 +11,42 @@ import json
 import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+from sqlglot import exp
 
 from millstream.duck import quote
 from millstream.duck.functions import create_user_function, remove_user_function
 from millstream.model.errors import MillstreamError
+from millstream.model.lateness import Lateness
+from millstream.model.progress import BEGINNING, Completeness, Progress, Totals
 from millstream.model.user_functions import UserFunction
-from millstream.plan.lateness import Lateness
 from millstream.plan.nodes import VERSIONS, AppendView, Part, QueryView, Stream, View, ViewPlan
+from millstream.store.commands import (
+    ChangeStream,
+    ChangeView,
+    Command,
+    Commit,
+    CreateFunction,
+    CreateStream,
+    CreateView,
+    Drop,
+    DropFunction,
+    Failure,
+    StreamPart,
+    Swap,
+    ViewPart,
+)
 from millstream.store.duckdb.append import Append
-from millstream.store.duckdb.changelog import fold_in, read_changes_sql, write_out
+from millstream.store.duckdb.changelog import fold_in, write_out
 from millstream.store.duckdb.cleaning import Cleaner
 from millstream.store.duckdb.completeness import (
     COMPLETENESS,
-    Completeness,
     count_arrivals,
     forget_completeness,
     read_completeness,
@@ -56,20 +72,18 @@ from millstream.store.duckdb.maintainers import maintainer, merge_delta
 from millstream.store.duckdb.moment import Moment
 from millstream.store.duckdb.naming import check_columns, columns_of, internal, public
 from millstream.store.duckdb.query import QueryMaintainer
+from millstream.store.duckdb.reading import Reading
 from millstream.store.duckdb.shelves import SHELVED, Shelves, may_share
 from millstream.store.duckdb.sinks import SINKS, SinkPositions
 from millstream.store.duckdb.swap import Swapping
 from millstream.store.duckdb.table import Table
 from millstream.store.duckdb.writing import Writing
-from millstream.store.protocol import BEGINNING, EpochPart, Failure, Progress, StreamPart, Swap, ViewPart
+from millstream.store.protocol import EARLY_INCARNATION, Consumer
 
 FORMAT_VERSION = 5
 _READABLE = (2, 3, 4, 5)
 """Stores of format 2 and 3 are some of format 4 in which no view, or only live ones, are kept together. Before format 5
 relations had no incarnation: they get one when the store is opened."""
-
-EARLY_INCARNATION = "v4-"
-"""How the incarnations begin of relations that were created before format 5."""
 
 _TABLES = """
 CREATE SCHEMA IF NOT EXISTS ms;
@@ -94,6 +108,8 @@ class DuckDBStore:
     def __init__(self, path: Path, memory: str) -> None:
         self._connection = open_database(path, memory)
         self._lock = threading.RLock()
+        self._reading = Reading(self._connection.cursor)
+        self.consumer: Consumer | None = None
         self._writing = Writing(self._connection)
         self._shelves = Shelves(self._connection, self._writing)
         with self._transaction() as txn:
@@ -171,75 +187,72 @@ class DuckDBStore:
             [name, kind, statement, now, incarnation],
         )
 
-    def remember_function(self, name: str, statement: str, now: int) -> None:
-        with self._transaction() as txn:
-            self._remember(txn, f"{name.lower()}()", "function", statement, now, "")
-
-    def forget_function(self, name: str) -> None:
-        with self._transaction() as txn:
-            txn.execute("DELETE FROM ms.catalog WHERE name = ?", [f"{name.lower()}()"])
-        with self._lock:
-            remove_user_function(self._connection, name)
-
     def register_function(self, function: UserFunction) -> None:
         with self._lock:
             create_user_function(self._connection, function)
 
-    def create_stream(
-        self,
-        stream: Stream,
-        statement: str,
-        now: int,
-        files: Sequence[str] = (),
-        *,
-        incarnation: str = "",
-        instead_of: str | None = None,
-    ) -> None:
-        """Create a stream or, of a stream with a key, a table; `files` are those that it leaves out.
+    # -- commands ------------------------------------------------------------------------------
 
-        The one that it is created `instead_of` is dropped in the same transaction.
-        """
-        is_table = bool(stream.primary_key)
+    def apply(self, command: Command) -> int:
+        with self._lock:
+            match command:
+                case Commit():
+                    self._commit(command)
+                case CreateStream():
+                    self._create_stream(command)
+                case ChangeStream():
+                    self._change_stream(command)
+                case CreateView():
+                    self._create_view(command)
+                case ChangeView():
+                    self._change_view(command)
+                case Drop():
+                    self._drop(command)
+                case CreateFunction(name, statement, now):
+                    with self._transaction() as txn:
+                        self._remember(txn, f"{name.lower()}()", "function", statement, now)
+                case DropFunction(name):
+                    with self._transaction() as txn:
+                        txn.execute("DELETE FROM ms.catalog WHERE name = ?", [f"{name.lower()}()"])
+                    remove_user_function(self._connection, name)
+            if self.consumer is not None:
+                self.consumer(command)
+            return self._epoch
+
+    def _create_stream(self, create: CreateStream) -> None:
+        stream, is_table = create.stream, bool(create.stream.primary_key)
         if is_table:
             check_columns(stream.name, stream.schema.names())
-        gone = [] if instead_of is None else [instead_of]
+        gone = [] if create.instead_of is None else [create.instead_of]
+        kind = "table" if is_table else "stream"
         with self._undisturbed() if gone else self._transaction() as txn:
             for name in gone:
-                self._drop(txn, name)
-            self._remember(txn, stream.name, "table" if is_table else "stream", statement, now, incarnation)
+                self._drop_relation(txn, name)
+            self._remember(txn, stream.name, kind, create.statement, create.now, create.incarnation)
             create_letters(txn, stream)
-            _skip(txn, stream.name, files)
+            _skip(txn, stream.name, create.files)
             if is_table:
                 Table(stream).create(txn)
         self._forget(gone)
 
-    def create_view(
-        self,
-        plan: ViewPlan,
-        deltas: Mapping[str, pa.Schema],
-        statement: str,
-        now: int,
-        history: Mapping[str, Progress],
-        *,
-        kind: str = "view",
-        incarnation: str = "",
-        instead_of: Sequence[str] = (),
-        letters_of: Sequence[str] = (),
-    ) -> None:
-        """Create a view and its hidden parts; a part with `history` catches up from there before it joins its
-        stream. One of kind `successor` is to take the place of another. The parts that it is created `instead_of` are
-        dropped in the same transaction, with their letters of some streams."""
+    def _change_stream(self, change: ChangeStream) -> None:
+        with self._transaction() as txn:
+            txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [change.statement, change.name])
+            _skip(txn, change.name, change.files)
+
+    def _create_view(self, create: CreateView) -> None:
+        plan, history, now = create.plan, create.history, create.now
         for part in plan.parts:
             check_columns(plan.view.name, columns_of(part))
-        with self._undisturbed() if instead_of else self._transaction() as txn:
-            self._drop_parts(txn, instead_of, letters_of)
-            self._remember(txn, plan.view.name, kind, statement, now, incarnation)
-            self._create_parts(txn, plan, deltas, now)
+        with self._undisturbed() if create.instead_of else self._transaction() as txn:
+            self._drop_parts(txn, create.instead_of, create.letters_of)
+            self._remember(txn, plan.view.name, create.kind, create.statement, now, create.incarnation)
+            self._create_parts(txn, plan, create.deltas, now)
             for part in plan.on_spark:
                 self._save_new_progress(txn, part.name, history.get(part.name))
                 if may_share(part) and part.name not in history:
                     self._shelves.put(part)
-        self._forget(instead_of)
+        self._forget(create.instead_of)
         for part in plan.parts:
             self._note_progress(part.name, "view", history.get(part.name))
 
@@ -268,48 +281,29 @@ class DuckDBStore:
 
     def _drop_parts(self, txn: duckdb.DuckDBPyConnection, names: Sequence[str], letters_of: Sequence[str] = ()) -> None:
         for name in names:
-            self._drop(txn, name)
+            self._drop_relation(txn, name)
         drop_letters_for(txn, letters_of, names)
 
-    def change_view(
-        self,
-        old: ViewPlan,
-        new: ViewPlan,
-        statement: str,
-        *,
-        ending: Sequence[str] = (),
-        letters_of: Sequence[str] = (),
-    ) -> None:
-        """Give a view another text, or other options, in place: its contents stay.
-
-        `ending` are parts of a successor that was being built: they are dropped in the same transaction, with their
-        letters of some streams.
-        """
-        name = new.view.name
+    def _change_view(self, change: ChangeView) -> None:
+        old, new, name = change.old, change.new, change.new.view.name
         if not self._shelves.suits(new.view):
             self._take_from_shelves([name])
-        with self._undisturbed() if ending else self._transaction() as txn:
-            self._drop_parts(txn, ending, letters_of)
-            txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [statement, name])
+        with self._undisturbed() if change.ending else self._transaction() as txn:
+            self._drop_parts(txn, change.ending, change.letters_of)
+            txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [change.statement, name])
             if old.view.only_grows != new.view.only_grows:
                 own = ", ".join(quote(field.name) for field in self.columns(name))
                 if new.view.only_grows:
                     fold_in(txn, name, internal(name, "rows"), own)
                 else:
                     write_out(txn, name, own)
-        self._forget(ending)
+        self._forget(change.ending)
         self._writing.forget(*(part.name for part in new.parts))
         self._put_on_shelves([new.view])
 
-    def change_stream(self, name: str, statement: str, files: Sequence[str] = ()) -> None:
-        """Give a stream that nothing was read of another text, and the files that it leaves out."""
-        with self._transaction() as txn:
-            txn.execute("UPDATE ms.catalog SET statement = ? WHERE name = ?", [statement, name])
-            _skip(txn, name, files)
-
     def parts_of(self, view: str) -> list[str]:
         """The names of a view and its hidden parts."""
-        with self._reading() as cursor:
+        with self._reading.cursor() as cursor:
             found = cursor.execute(
                 "SELECT DISTINCT regexp_extract(table_name, '^(.*)\\.', 1) FROM information_schema.tables "
                 "WHERE table_schema = 'ms' AND starts_with(table_name, ?)",
@@ -318,13 +312,10 @@ class DuckDBStore:
         hidden = re.compile(rf"{re.escape(view)}\$\d+")
         return [view, *sorted(name for (name,) in found if hidden.fullmatch(name))]
 
-    def drop(self, *names: str, letters_of: Sequence[str] = ()) -> None:
-        """Drop a stream or a table, or a view with its hidden parts; also its letters of some streams."""
+    def _drop(self, drop: Drop) -> None:
         with self._undisturbed() as txn:
-            for name in names:
-                self._drop(txn, name)
-            drop_letters_for(txn, letters_of, names)
-        self._forget(names)
+            self._drop_parts(txn, drop.names, drop.letters_of)
+        self._forget(drop.names)
 
     def _forget(self, names: Sequence[str]) -> None:
         """Forget what is known of relations whose drop has been committed."""
@@ -342,7 +333,7 @@ class DuckDBStore:
         else:
             self._progress[name, kind] = progress
 
-    def _drop(self, txn: duckdb.DuckDBPyConnection, name: str) -> None:
+    def _drop_relation(self, txn: duckdb.DuckDBPyConnection, name: str) -> None:
         txn.execute(f"DROP VIEW IF EXISTS {public(name)}")
         drop_letters(txn, name)
         for suffix, kind in tables_of(txn, name).items():
@@ -413,29 +404,27 @@ class DuckDBStore:
 
     # -- the epoch -----------------------------------------------------------------------------
 
-    def commit(self, part: EpochPart) -> int:
-        with self._lock:
-            feeding = {i.relation for q in part.queries if isinstance(q.view, QueryView) for i in q.view.inputs}
-            swapped = [name for swap in part.swaps for name in (*swap.built, *(old.name for old in swap.old.parts))]
-            outdated = [v.view for v in part.views if v.view.name in self._shelves and not self._shelves.suits(v.view)]
-            names = [view.name for view in outdated]
-            misplaced = self._shelves.misplaced(part.views, feeding)
-            # The rows of a shelf fire together: a view that stands still would go on firing there.
-            self._take_from_shelves([*names, *misplaced, *swapped, *part.failed])
-            epoch = self._commit_apart(part, feeding)
-            joined = [v.view for v in part.views if v.catching_up is None and self.view_progress(v.view.name)]
-            self._note(part)
-            alone = [v.view for v in part.views if v.view.name in self._unshelved]
-            self._unshelved.difference_update(view.name for view in alone)
-            new = [*outdated, *joined, *alone, *(view for swap in part.swaps for view in swap.new.parts)]
-            self._put_on_shelves([view for view in new if view.name not in feeding])
-        return epoch
+    def _commit(self, part: Commit) -> None:
+        feeding = {i.relation for q in part.queries if isinstance(q.view, QueryView) for i in q.view.inputs}
+        swapped = [name for swap in part.swaps for name in (*swap.built, *(old.name for old in swap.old.parts))]
+        outdated = [v.view for v in part.views if v.view.name in self._shelves and not self._shelves.suits(v.view)]
+        names = [view.name for view in outdated]
+        misplaced = self._shelves.misplaced(part.views, feeding)
+        # The rows of a shelf fire together: a view that stands still would go on firing there.
+        self._take_from_shelves([*names, *misplaced, *swapped, *part.failed])
+        self._commit_apart(part, feeding)
+        joined = [v.view for v in part.views if v.catching_up is None and self.view_progress(v.view.name)]
+        self._note(part)
+        alone = [v.view for v in part.views if v.view.name in self._unshelved]
+        self._unshelved.difference_update(view.name for view in alone)
+        new = [*outdated, *joined, *alone, *(view for swap in part.swaps for view in swap.new.parts)]
+        self._put_on_shelves([view for view in new if view.name not in feeding])
 
-    def _commit_apart(self, part: EpochPart, feeding: set[str]) -> int:
+    def _commit_apart(self, part: Commit, feeding: set[str]) -> None:
         """Commit; views whose shelf cannot be merged are taken from it, so that each succeeds or fails alone."""
         while True:
             try:
-                return self._commit(part, feeding)
+                return self._write(part, feeding)
             except SharedFailedError as shared:
                 self._take_from_shelves(shared.views)
                 self._unshelved.update(shared.views)
@@ -455,7 +444,7 @@ class DuckDBStore:
                 with suppress(MillstreamError), self._undisturbed():
                     self._shelves.put(part)
 
-    def _commit(self, part: EpochPart, feeding: set[str]) -> int:
+    def _write(self, part: Commit, feeding: set[str]) -> None:
         with self._transaction() as txn, Blame() as blame:
             epoch = self._epoch + 1
             changed: set[str] = set()
@@ -490,7 +479,6 @@ class DuckDBStore:
             blame.on()
             save_failures(txn, part.failed)
             self._record(txn, part, epoch, stale)
-        return epoch
 
     def _swap(self, txn: duckdb.DuckDBPyConnection, swap: Swap, at: Moment) -> bool:
         """Put a rebuilt view in place. Returns True if readers see a difference."""
@@ -502,7 +490,7 @@ class DuckDBStore:
         forget_failures(txn, [swap.new.view.name])
         return differs
 
-    def _note(self, part: EpochPart) -> None:
+    def _note(self, part: Commit) -> None:
         """Remember what has been committed."""
         self._epoch += 1
         self._failures.update(part.failed)
@@ -530,7 +518,7 @@ class DuckDBStore:
         return Table(stream).merge(txn, part.table_rows, at) if stream.primary_key else 0
 
     def _commit_view(
-        self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: EpochPart, feeds: bool
+        self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: Commit, feeds: bool
     ) -> bool:
         """Commit a view's share; whether others have to know of changes."""
         moment = Moment(epoch, whole.now, part.before, part.after)
@@ -549,7 +537,7 @@ class DuckDBStore:
         merge_delta(maintainer(part.view), statements, part.delta, repeats=part.repeats)
         return statements.changes is not None and statements.changes.finish()
 
-    def _record(self, txn: duckdb.DuckDBPyConnection, part: EpochPart, epoch: int, stale: Mapping[str, int]) -> None:
+    def _record(self, txn: duckdb.DuckDBPyConnection, part: Commit, epoch: int, stale: Mapping[str, int]) -> None:
         offsets = {s.stream.name: dict(s.progress.offsets) for s in part.streams}
         watermarks = {s.stream.name: s.progress.watermark for s in part.streams if s.stream.watermark}
         streams = {s.stream.name: {"in": s.rows, "decoded": s.rows - s.dead, "dead": s.dead} for s in part.streams}
@@ -599,56 +587,32 @@ class DuckDBStore:
         """A connection for one reader."""
         return self._connection.cursor()
 
-    @contextmanager
-    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A cursor for a while; store errors come out as ours."""
-        with closing(self.cursor()) as cursor:
-            try:
-                yield cursor
-            except duckdb.Error as error:
-                raise store_error(error) from None
-
     def query(self, sql: str) -> pa.Table:
-        """Run SQL that has been checked already."""
-        with self._reading() as cursor:
-            return cursor.sql(sql).to_arrow_table()
+        """Run DuckDB's own SQL, for tests and inspection."""
+        return self._reading.sql(sql)
 
-    def read(self, sql: str) -> tuple[pa.Table, int]:
-        """Run SQL that has been checked already; the rows, and the last epoch that they reflect."""
-        with self._reading() as cursor:
-            # One transaction, or an epoch could be committed between the two.
-            cursor.execute("BEGIN")
-            last = _one(cursor.execute("SELECT max(epoch) FROM ms.epochs"))
-            return cursor.sql(sql).to_arrow_table(), (last[0] if last else None) or 0
+    def read(self, query: exp.Query) -> tuple[pa.Table, int]:
+        return self._reading.read(query)
+
+    def check(self, query: exp.Query) -> None:
+        self._reading.check(query)
 
     def columns(self, relation: str) -> pa.Schema:
-        """The columns that readers see."""
-        return self.query(f"SELECT * FROM {public(relation)} LIMIT 0").schema
+        return self._reading.columns(relation)
+
+    def changes(self, view: str, since: int, until: int | None = None, limit: int | None = None) -> pa.Table:
+        return self._reading.changes(view, since, until, limit)
 
     def completeness(self, view: View) -> Completeness | None:
-        """How complete the windows of a view were when they fired; None as long as none has."""
         progress = self.view_progress(view.name) or self.progress(view.stream) or Progress()
-        with closing(self.cursor()) as cursor:
+        with self._reading.cursor() as cursor:
             return read_completeness(cursor, view, progress.watermark)
 
-    def changes(self, view: str, since: int) -> pa.Table:
-        """The changelog after an epoch; -1 means all that is kept.
+    def epochs(self, since: int = 0) -> pa.Table:
+        return self._reading.epochs(since)
 
-        A view without groups is born with its first row, in epoch 0 of an empty database.
-        """
-        sql = read_changes_sql(view, self.columns(view).names, since)
-        # Both at once, or what is removed between them would be missed.
-        with self._reading() as cursor:
-            cursor.execute("BEGIN")
-            cleaned = _one(cursor.execute("SELECT epoch FROM ms.cleaned WHERE view = ?", [view]))
-            if cleaned is not None and 0 <= since < cleaned[0]:
-                raise MillstreamError(
-                    "CHANGELOG_GONE",
-                    f"the changelog of {view} is kept from epoch {cleaned[0] + 1} on",
-                    detail=f"epoch {since + 1} was asked for",
-                    hint="read the view itself and go on from there; changelog_retain says how long changes are kept",
-                )
-            return cursor.sql(sql).to_arrow_table()
+    def totals(self) -> Totals:
+        return self._reading.totals()
 
 
 class _PreviewedError(Exception):

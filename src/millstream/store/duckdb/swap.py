@@ -15,6 +15,7 @@ import duckdb
 from millstream.duck import quote
 from millstream.plan.identities import add_op, identity
 from millstream.plan.nodes import AggregateView, Part, QueryView, TopView
+from millstream.store.commands import Swap
 from millstream.store.duckdb.append import Append
 from millstream.store.duckdb.changelog import (
     ADD,
@@ -37,7 +38,6 @@ from millstream.store.duckdb.maintainers import maintainer_of
 from millstream.store.duckdb.moment import Moment
 from millstream.store.duckdb.naming import added, internal, literal, public, removed
 from millstream.store.duckdb.query import QueryMaintainer
-from millstream.store.protocol import Swap
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ def test_a_commit_that_fails_closes_its_reads(
         raise ms.MillstreamError("STORE_FAILED", "no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(db.store), "commit", lambda self, part: fail(part))
+        patch.setattr(type(db.store), "apply", lambda self, part: fail(part))
         with pytest.raises(ms.MillstreamError):
             db.loop.run(db.loop.ends())
     assert not db.loop.reader.is_ahead

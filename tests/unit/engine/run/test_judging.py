@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from millstream.engine.run.judging import judge, split_late
 from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
+from millstream.model.progress import BEGINNING
 from millstream.plan.compute import ViewDelta
 from millstream.plan.nodes import View
-from millstream.store.protocol import BEGINNING
 
 SECOND = 1_000_000
 WIDTH = 10 * SECOND

@@ -11,14 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from millstream.model.progress import BEGINNING
 from millstream.plan.nodes import AppendView
 from millstream.plan.windows import Window
+from millstream.store.commands import ViewPart
 from millstream.store.duckdb import completeness
 from millstream.store.duckdb.completeness import Completeness, count_arrivals, read_completeness
 from millstream.store.duckdb.connection import open_database
 from millstream.store.duckdb.moment import Moment
 from millstream.store.duckdb.writing import Writing
-from millstream.store.protocol import BEGINNING, ViewPart
 
 
 @pytest.fixture

@@ -8,9 +8,11 @@ import duckdb
 import pytest
 
 from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.progress import BEGINNING
+from millstream.store.commands import Commit, Failure, ViewPart
 from millstream.store.duckdb.failures import Blame, SharedFailedError
 from millstream.store.duckdb.store import DuckDBStore
-from millstream.store.protocol import BEGINNING, EpochPart, Failure, ViewFailedError, ViewPart
+from millstream.store.protocol import ViewFailedError
 
 from .test_shelves import Views, delta, delta_of
 
@@ -73,9 +75,9 @@ def test_the_others_of_a_shelf_go_on_and_are_together_again(tmp_path: Path) -> N
     parts = [ViewPart(view, delta_of(view, delta((2, 0, 1, 1))), BEGINNING, BEGINNING) for view in views.views.values()]
     parts[1] = ViewPart(parts[1].view, parts[1].delta.drop_columns(["__a1"]), BEGINNING, BEGINNING)  # type: ignore[union-attr]
     with pytest.raises(ViewFailedError) as failed:
-        views.store.commit(EpochPart(0, [], parts))
+        views.store.apply(Commit(0, [], parts))
     assert failed.value.view == "k1"
-    views.store.commit(EpochPart(0, [], [parts[0], parts[2]], failed={"k1": FAILURE}))
+    views.store.apply(Commit(0, [], [parts[0], parts[2]], failed={"k1": FAILURE}))
     assert views.shelves() == [{"k0", "k2"}]
     assert views.store.failures() == {"k1": FAILURE}
     assert views.seen()["k1"] == before
@@ -86,7 +88,7 @@ def test_the_others_of_a_shelf_go_on_and_are_together_again(tmp_path: Path) -> N
 def test_a_failure_outlives_a_restart_and_ends_with_its_view(tmp_path: Path) -> None:
     views = Views(tmp_path)
     views.create("k0")
-    views.store.commit(EpochPart(0, [], [], failed={"k0": FAILURE}))
+    views.store.apply(Commit(0, [], [], failed={"k0": FAILURE}))
     views.reopen()
     assert views.store.failures() == {"k0": FAILURE}
     views.drop("k0")

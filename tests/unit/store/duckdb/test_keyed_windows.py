@@ -21,11 +21,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millstream.model.progress import BEGINNING
 from millstream.plan.aggregates import AGGREGATES, Argument
 from millstream.plan.nodes import AggregateView, Stream, ViewPlan
 from millstream.plan.planner import plan_view
 from millstream.sql import parse_statement
 from millstream.sql.statements import CreateStream, CreateView
+from millstream.store import commands
 from millstream.store.duckdb.aggregate import over
 from millstream.store.duckdb.changelog import read_changes_sql
 from millstream.store.duckdb.maintainers import maintainer
@@ -33,7 +35,6 @@ from millstream.store.duckdb.moment import Moment
 from millstream.store.duckdb.naming import added, removed
 from millstream.store.duckdb.store import DuckDBStore
 from millstream.store.duckdb.writing import Writing
-from millstream.store.protocol import BEGINNING
 
 pytestmark = pytest.mark.usefixtures("few_and_many")
 
@@ -366,8 +367,8 @@ def test_a_dropped_view_leaves_nothing_behind(call: str, tmp_path: Path) -> None
         before = store.query("SELECT table_name FROM information_schema.tables").to_pylist()
         view = plan(call, "")
         planned = ViewPlan((view,))
-        store.create_view(planned, {view.name: delta_schema(view)}, "CREATE VIEW …", 0, {})
-        store.drop("v")
+        store.apply(commands.CreateView(planned, {view.name: delta_schema(view)}, "CREATE VIEW …", 0))
+        store.apply(commands.Drop(["v"]))
         assert store.query("SELECT table_name FROM information_schema.tables").to_pylist() == before
     finally:
         store.close()

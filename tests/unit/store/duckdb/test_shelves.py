@@ -14,16 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.model.errors import MillstreamError
+from millstream.model.progress import BEGINNING, Progress
 from millstream.plan.nodes import AggregateView, ViewPlan
 from millstream.plan.planner import plan_view
 from millstream.plan.windows import CountWindow, SessionWindow
 from millstream.sql import parse_statement
 from millstream.sql.statements import CreateView
+from millstream.store import commands
+from millstream.store.commands import Commit, StreamPart, ViewPart
 from millstream.store.duckdb import shelves
 from millstream.store.duckdb import store as duckdb_store
 from millstream.store.duckdb.store import DuckDBStore
 from millstream.store.duckdb.writing import Statements
-from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewFailedError, ViewPart
+from millstream.store.protocol import ViewFailedError
 from tests.unit.store.duckdb.test_store import DELTA, SECOND, STREAM, delta
 
 WINDOWED = (
@@ -95,17 +98,17 @@ class Views:
 
     def __post_init__(self) -> None:
         self.store = DuckDBStore(self.path / "store.duckdb", "500MB")
-        self.store.create_stream(STREAM, "CREATE STREAM …", 0)
+        self.store.apply(commands.CreateStream(STREAM, "CREATE STREAM …", 0))
 
     def create(self, name: str) -> None:
         if name not in self.views:
             view = self.views[name] = planned(name, self.options)
             schema = delta_of(view, DELTA.empty_table()).schema
-            self.store.create_view(ViewPlan((view,)), {name: schema}, "CREATE VIEW …", 0, {})
+            self.store.apply(commands.CreateView(ViewPlan((view,)), {name: schema}, "CREATE VIEW …", 0))
 
     def drop(self, name: str) -> None:
         if self.views.pop(name, None) is not None:
-            self.store.drop(name)
+            self.store.apply(commands.Drop([name]))
 
     def epoch(self, deltas: Mapping[str, pa.Table], watermark: int = 0, *, behind: str = "", now: int = 0) -> None:
         """Commit deltas; one view may be `behind` the others."""
@@ -123,7 +126,7 @@ class Views:
                 )
             )
         progress = Progress({0: 0}, {0: self.watermark}, {0: 0}, self.watermark)
-        self.store.commit(EpochPart(now * SECOND, [StreamPart(STREAM, progress)], parts))
+        self.store.apply(Commit(now * SECOND, [StreamPart(STREAM, progress)], parts))
 
     def reopen(self) -> None:
         self.store.close()
@@ -227,14 +230,16 @@ def test_views_that_show_other_things_are_not_of_one_shape(views: Views) -> None
     views.create("k0")
     views.views["other"] = replace(planned("k1"), name="other", changelog_retain=5)
     other = views.views["other"]
-    views.store.create_view(ViewPlan((other,)), {"other": delta_of(other, DELTA.empty_table()).schema}, "…", 0, {})
+    views.store.apply(
+        commands.CreateView(ViewPlan((other,)), {"other": delta_of(other, DELTA.empty_table()).schema}, "…", 0)
+    )
     assert views.shelves() == [{"k0"}, {"other"}]
 
 
 def test_types_are_part_of_the_shape(views: Views) -> None:
     views.create("k0")
     texts = pa.schema([("__k0", pa.string()), ("__rows", pa.int64()), ("__a0", pa.int64()), ("__a1", pa.int64())])
-    views.store.create_view(ViewPlan((planned("k1"),)), {"k1": texts}, "…", 0, {})
+    views.store.apply(commands.CreateView(ViewPlan((planned("k1"),)), {"k1": texts}, "…", 0))
     assert views.shelves() == [{"k0"}, {"k1"}]
 
 
@@ -274,7 +279,7 @@ def test_an_epoch_that_fails_leaves_every_view_in_its_place(views: Views) -> Non
     bad = ViewPart(views.views["k1"], broken, BEGINNING, BEGINNING)
     good = ViewPart(views.views["k0"], delta_of(views.views["k0"], delta((2, 0, 1, 1))), BEGINNING, BEGINNING)
     with pytest.raises(ViewFailedError) as failed:
-        views.store.commit(EpochPart(0, [], [good, bad]))
+        views.store.apply(Commit(0, [], [good, bad]))
     assert failed.value.view == "k1"
     assert views.seen() == before
     views.epoch({"k1": delta((1, 0, 2, 10))})
@@ -334,9 +339,13 @@ def test_only_options_that_matter_move_a_view(views: Views, monkeypatch: pytest.
     take = shelves.Shelves.take
     monkeypatch.setattr(shelves.Shelves, "take", lambda self, name: moved.append(name) or take(self, name))
     old = ViewPlan((views.views["k0"],))
-    views.store.change_view(old, ViewPlan((planned("k0"),)), "CREATE VIEW …")
+    views.store.apply(commands.ChangeView(old, ViewPlan((planned("k0"),)), "CREATE VIEW …"))
     assert moved == []
-    views.store.change_view(old, ViewPlan((planned("k0", "WITH (changelog_retain = '5 minutes')"),)), "CREATE VIEW …")
+    views.store.apply(
+        commands.ChangeView(old, ViewPlan((planned("k0", "WITH (changelog_retain = '5 minutes')"),)), "CREATE VIEW …")
+    )
     assert (moved, views.shelves()) == (["k0"], [{"k0"}, {"k1"}])
-    views.store.change_view(old, ViewPlan((planned("k0", "WITH (retain = '5 minutes')"),)), "CREATE VIEW …")
+    views.store.apply(
+        commands.ChangeView(old, ViewPlan((planned("k0", "WITH (retain = '5 minutes')"),)), "CREATE VIEW …")
+    )
     assert (moved, views.shelves()) == (["k0", "k0"], [{"k1"}])

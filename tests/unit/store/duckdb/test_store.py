@@ -10,13 +10,16 @@ import pyarrow as pa
 import pytest
 
 from millstream.model.errors import MillstreamError
-from millstream.plan.lateness import Lateness
+from millstream.model.lateness import Lateness
+from millstream.model.progress import BEGINNING, Progress
 from millstream.plan.nodes import AggregateView, Stream, ViewPlan
 from millstream.plan.planner import plan_view
 from millstream.sql import parse_statement
-from millstream.sql.statements import CreateStream, CreateView
+from millstream.sql.statements import CreateStream, CreateView, Select
+from millstream.store import commands
+from millstream.store.commands import Commit, StreamPart, ViewPart
 from millstream.store.duckdb.store import DuckDBStore
-from millstream.store.protocol import BEGINNING, EpochPart, Progress, StreamPart, ViewPart
+from millstream.store.protocol import UnknownColumnError
 
 _CREATE = parse_statement(
     "CREATE STREAM bids (auction BIGINT, price BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL 4 SECONDS)"
@@ -65,8 +68,8 @@ class Harness:
         self.watermark = BEGINNING
         self.offset = 0
         if not self.store.statements():
-            self.store.create_stream(STREAM, "CREATE STREAM …", 0)
-            self.store.create_view(ViewPlan((planned,)), {planned.name: DELTA}, "CREATE VIEW …", 0, {})
+            self.store.apply(commands.CreateStream(STREAM, "CREATE STREAM …", 0))
+            self.store.apply(commands.CreateView(ViewPlan((planned,)), {planned.name: DELTA}, "CREATE VIEW …", 0))
 
     def retain(self, now: int) -> None:
         self.store.retain([self.view], [STREAM], now * SECOND)
@@ -78,8 +81,8 @@ class Harness:
         self.offset += rows.num_rows if rows is not None else 0
         used = sum(rows.column("__rows").to_pylist()) if rows is not None else 0
         progress = Progress({0: self.offset}, {0: self.watermark}, {0: now}, self.watermark)
-        return self.store.commit(
-            EpochPart(
+        return self.store.apply(
+            Commit(
                 now * SECOND,
                 [StreamPart(STREAM, progress, rows=used)],
                 [ViewPart(self.view, rows, before, self.watermark, repeats, used=used)],
@@ -318,8 +321,8 @@ def test_changes_are_kept_longer_than_the_records_of_their_epochs(harness: Harne
 
 def test_dropping_leaves_nothing(harness: Harness) -> None:
     harness.epoch(delta((1, 0, 2, 5)))
-    harness.store.drop("v")
-    harness.store.drop("bids")
+    harness.store.apply(commands.Drop(["v"]))
+    harness.store.apply(commands.Drop(["bids"]))
     left: Sequence[tuple[str]] = (
         harness.store.cursor()
         .execute("SELECT table_name FROM duckdb_tables() WHERE regexp_matches(table_name, '^(v[.]|bids[.]|__shelf)')")
@@ -330,11 +333,44 @@ def test_dropping_leaves_nothing(harness: Harness) -> None:
 
 def test_progress_is_the_same_after_reopening(tmp_path: Path) -> None:
     store = DuckDBStore(tmp_path / "store.duckdb", "500MB")
-    store.create_stream(STREAM, "CREATE STREAM …", 0)
+    store.apply(commands.CreateStream(STREAM, "CREATE STREAM …", 0))
     progress = Progress({0: 3, 1: 4}, {0: 9}, {0: 7, 1: 8}, 5, lateness=Lateness({0: 12, 4_000: 1}, {7: 2**40}))
-    store.commit(EpochPart(0, [StreamPart(STREAM, progress)], []))
+    store.apply(Commit(0, [StreamPart(STREAM, progress)], []))
     assert store.progress(STREAM.name) == progress
     store.close()
     store = DuckDBStore(tmp_path / "store.duckdb", "500MB")
     assert store.progress(STREAM.name) == progress
     store.close()
+
+
+def test_the_consumer_gets_what_was_applied_and_nothing_else(harness: Harness) -> None:
+    seen: list[commands.Command] = []
+    harness.store.consumer = seen.append
+    harness.epoch(delta((1, 0, 2, 10)))
+    with pytest.raises(MillstreamError):
+        harness.store.apply(commands.CreateStream(STREAM, "CREATE STREAM …", 0))
+    harness.store.apply(commands.Drop(["v"]))
+    assert [type(command) for command in seen] == [commands.Commit, commands.Drop]
+
+
+def test_a_limited_changelog_has_whole_epochs_and_at_least_one(harness: Harness) -> None:
+    harness.epoch(delta((1, 0, 1, 1), (2, 0, 1, 1)))
+    harness.epoch(delta((1, 0, 1, 1)))
+    harness.epoch(delta((2, 0, 1, 1)))
+
+    def epochs(since: int, until: int | None, limit: int | None) -> list[int]:
+        found: list[int] = harness.store.changes("v", since, until, limit).column("epoch").to_pylist()
+        return found
+
+    assert epochs(-1, None, 1) == [1, 1]
+    assert epochs(-1, None, 3) == [1, 1, 2]
+    assert epochs(1, 2, None) == [2]
+    assert epochs(3, None, 5) == []
+
+
+def test_an_unknown_column_is_named(harness: Harness) -> None:
+    query = parse_statement("SELECT nothing FROM v")
+    assert isinstance(query, Select)
+    with pytest.raises(UnknownColumnError) as unknown:
+        harness.store.read(query.query)
+    assert unknown.value.column == "nothing"

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from millstream.model.progress import BEGINNING
 from millstream.model.schema import TIMESTAMP, Column, Schema
 from millstream.plan.nodes import Stream
 from millstream.plan.tables import TableRules
@@ -22,7 +23,6 @@ from millstream.sql.statements import Watermark
 from millstream.store.duckdb.moment import Moment
 from millstream.store.duckdb.naming import added, internal, removed
 from millstream.store.duckdb.table import Table
-from millstream.store.protocol import BEGINNING
 from tests.table_model import FOREVER, Change, Mode, TableModel
 
 SCHEMA = Schema(

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.plan.lateness import Lateness, bucket, enough_rows, generation_rows, highest, slack_of
+from millstream.model.lateness import Lateness, bucket, enough_rows, generation_rows, highest
+from millstream.plan.watermarks import slack_of
 from millstream.sql.statements import Watermark
 
 micros = st.one_of(st.integers(0, 1_000), st.integers(0, 2**58), st.integers(1, 58).map(lambda n: 2**n - 1))

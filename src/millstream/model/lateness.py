@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 
-from millstream.sql.statements import Watermark
-
 Counts = Mapping[int, int]
 """Rows by bucket."""
 
@@ -116,13 +114,6 @@ class Lateness:
             if seen >= wanted:
                 return highest(number)
         raise AssertionError(wanted)
-
-
-def slack_of(watermark: Watermark, lateness: Lateness | None) -> int | None:
-    """How far the watermark of a stream runs behind now; None while it waits for enough rows."""
-    if watermark.percentile is None:
-        return watermark.slack
-    return lateness.slack(watermark.percentile) if lateness is not None else None
 
 
 def _merged(one: Counts, other: Counts) -> dict[int, int]:
