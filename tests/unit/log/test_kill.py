@@ -53,9 +53,11 @@ def test_acknowledged_rows_survive_kill(tmp_path: Path) -> None:
         )
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
+        # However loaded the machine is, something is acknowledged before the kill.
+        lines = [process.stdout.readline() for _ in range(5)]
         time.sleep(random.Random(turn).uniform(0.05, 0.4))
         process.send_signal(signal.SIGKILL)
-        lines = process.stdout.read().splitlines(keepends=True)
+        lines += process.stdout.read().splitlines(keepends=True)
         process.stdout.close()
         assert process.wait() == -signal.SIGKILL
         acknowledged += [int(line) + step for line in lines if line.endswith("\n") for step in range(3)]

@@ -82,7 +82,14 @@ class History:
             if self._is_last(job, live):
                 self._read_and_commit(behind, job)
                 return True
-        (read,) = (self.beside if beside else self.reader).read((job,))
+        try:
+            (read,) = (self.beside if beside else self.reader).read((job,))
+        except Exception:
+            with loop.lock:
+                if self._is_current(behind):
+                    raise
+            # The stream or the view was dropped while it was read.
+            return True
         try:
             with loop.lock:
                 # Meanwhile the view may be gone, or another one.

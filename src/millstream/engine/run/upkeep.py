@@ -1,13 +1,14 @@
 """Upkeep: retention in the store, retention and compaction of the log's topics.
 
 Owns when it is done and how far it may go. What always holds: a row that a stream, or a view that
-reads its past, has still to read is kept; and retention is due by time alone, whether rows arrive or not.
+reads its past, has still to read is kept; retention is due by time alone, whether rows arrive or not; and it
+takes turns with epochs and definitions, so that what it works on cannot be dropped meanwhile.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from millstream.engine.define.catalog import StreamEntry
@@ -42,33 +43,44 @@ class Upkeep:
     def _retain(self, now: int) -> None:
         """Delete what has expired in the store: of every view and stream, busy or not."""
         self._retained_at = now
-        views = [part for plan in self.parts.loop.plans() for part in plan.parts]
-        self.parts.store.retain(views, [entry.stream for entry in self.parts.catalog.streams()], now)
+        with self.parts.loop.lock:
+            views = [part for plan in self.parts.loop.plans() for part in plan.parts]
+            self.parts.store.retain(views, [entry.stream for entry in self.parts.catalog.streams()], now)
 
     def _look_after_topics(self) -> None:
         self._done_at = time.monotonic()
-        readers: dict[Topic, list[StreamEntry]] = {}
-        for entry in self.parts.catalog.streams():
-            if entry.topic is not None:
-                readers.setdefault(entry.topic, []).append(entry)
-        self._retain_written({topic.name: entries for topic, entries in readers.items()})
-        for topic, entries in readers.items():
-            needed = [self._unread_from(entry, topic.start_offsets()) for entry in entries]
-            unread = {p: min(offsets[p] for offsets in needed) for p in topic.start_offsets()}
-            topic.retain(keep_from=unread)
-            tables = [entry for entry in entries if entry.is_table]
-            if tables and self.parts.definitions.agree_on_compaction(tables):
-                topic.compact(keep_from=unread)
+        read = dict.fromkeys(entry.topic for entry in self.parts.catalog.streams() if entry.topic is not None)
+        # One turn for each topic: epochs wait for one topic, never for all.
+        for topic in read:
+            with self.parts.loop.lock:
+                self._look_after(topic)
+        for name in self.parts.catalog.written_topics():
+            with self.parts.loop.lock:
+                self._retain_written(name)
 
-    def _retain_written(self, readers: Mapping[str, Sequence[StreamEntry]]) -> None:
-        """Apply the retention of topics that sinks write and no stream reads.
+    def _look_after(self, topic: Topic) -> None:
+        """Retention and compaction of a topic that streams read. Since it was found they may be gone, and it too."""
+        entries = self.parts.definitions.holdings.readers(topic)
+        if not entries:
+            return
+        needed = [self._unread_from(entry, topic.start_offsets()) for entry in entries]
+        unread = {p: min(offsets[p] for offsets in needed) for p in topic.start_offsets()}
+        topic.retain(keep_from=unread)
+        tables = [entry for entry in entries if entry.is_table]
+        if tables and self.parts.definitions.agree_on_compaction(tables):
+            topic.compact(keep_from=unread)
+
+    def _retain_written(self, name: str) -> None:
+        """Apply the retention of a topic that sinks write, unless streams read it.
 
         A sink looks for its last rows when it opens: until then they stay.
         """
-        sinks = list(self.parts.catalog.sinks.values())
-        unsure = {sink.options.written_topic for sink in sinks if sink.sink is None}
-        for name in self.parts.catalog.written_topics() - unsure - readers.keys():
-            self.parts.log.topic(name).retain()
+        sinks = [sink for sink in self.parts.catalog.sinks.values() if sink.options.written_topic == name]
+        topic = self.parts.log.find_topic(name)
+        if topic is None or not sinks or any(sink.sink is None for sink in sinks):
+            return
+        if not self.parts.definitions.holdings.readers(topic):
+            topic.retain()
 
     def _unread_from(self, entry: StreamEntry, start: Mapping[int, int]) -> dict[int, int]:
         """From where on the rows of a stream are still needed, by the stream itself or a view that catches up."""

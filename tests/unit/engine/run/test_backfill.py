@@ -89,6 +89,18 @@ def test_a_view_that_is_dropped_meanwhile_gets_nothing(past: Database, compute: 
     assert compute.open == 0
 
 
+def test_a_stream_that_is_dropped_while_it_is_read_is_no_failure(past: Database, compute: InProcessCompute) -> None:
+    past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
+
+    def drop(_: Portion) -> None:
+        past.sql("DROP MATERIALIZED VIEW v; DROP STREAM s")
+        raise ms.MillstreamError("SPARK_FAILED", "the files are gone")
+
+    compute.on_read = drop
+    assert past.history.step()
+    assert not past.history.step()
+
+
 def test_a_slice_that_fails_is_read_again(past: Database, compute: InProcessCompute) -> None:
     past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
     past.history.step()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 import millstream as ms
 from millstream.engine.surface.database import Database
+from millstream.log import Retained, Topic
 
 HOUR = 3_600
 
@@ -69,3 +72,19 @@ def test_a_table_loses_changes_that_others_replaced(db: Database, clock: ms.Manu
     db.maintain()
     assert sum(batch.num_rows for batch in topic.read(0, oldest(db, "t"))) < 6
     assert db.query("SELECT id, v FROM t ORDER BY id").rows() == [{"id": 1, "v": 4}, {"id": 2, "v": 0}]
+
+
+def test_a_topic_that_is_dropped_meanwhile_is_left_out(old: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        old.sql(f"CREATE STREAM {name} (k BIGINT) WITH (partitions = 2, retention = '1 hour')")
+    old.drain()
+    retain = Topic.retain
+
+    def drop_others(topic: Topic, keep_from: Mapping[int, int] | None = None) -> Retained:
+        for name in {"s", "a", "b"} - {topic.name}:
+            old.sql(f"DROP STREAM IF EXISTS {name}")
+        return retain(topic, keep_from=keep_from)
+
+    monkeypatch.setattr(Topic, "retain", drop_others)
+    old.maintain()
+    assert len(old.catalog.streams()) == 1
