@@ -51,4 +51,4 @@ def test_positions_survive_a_restart_and_sinks_have_names_of_their_own(harness: 
     assert harness.store.sinks.position("V") == (2, "later")
     assert [(kind, text) for _, kind, text, _ in harness.store.statements()][-1] == ("sink", "CREATE SINK …")
     harness.store.sinks.drop("V")
-    assert [kind for _, kind, _ in harness.store.statements()] == ["stream", "view"]
+    assert [kind for _, kind, _, _ in harness.store.statements()] == ["stream", "view"]
