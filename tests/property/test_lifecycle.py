@@ -91,14 +91,14 @@ class Run:
             match kind:
                 case "store":
                     error = duckdb.IOException("no space left on device")
-                    patch.setattr(store, "_connection", FailingCommit(store._connection, error))
+                    patch.setattr(store._writer, "connection", FailingCommit(store._writer.connection, error))
                 case "log":
                     patch.setattr(disk, "replace_file", _raising(OSError(28, "No space left on device")))
                 case "spark":
                     error = ms.MillstreamError("INVALID_EXPRESSION", "made to fail")
                     patch.setattr(type(self.db._parts.definitions.compute), "schema", _raising(error))
                 case "killed before the commit":
-                    patch.setattr(store, "_connection", FailingCommit(store._connection, Killed()))
+                    patch.setattr(store._writer, "connection", FailingCommit(store._writer.connection, Killed()))
                     patch.setattr(Holdings, "sweep", lambda self: None)
                 case "killed after the commit":
                     patch.setattr(Holdings, "sweep", lambda self: None)

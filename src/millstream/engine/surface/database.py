@@ -18,9 +18,6 @@ from types import TracebackType
 from typing import Any, Self
 from weakref import WeakSet
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from millstream.api import Done, Lines, MessageIds, Outcome, Parameters, Rows, Starts, Status
 from millstream.builder.origins import connected, connected_view
 from millstream.builder.relations import Relation, View
@@ -212,14 +209,14 @@ class Database:
         if until_epoch is not None:
             _check_epoch("until_epoch", until_epoch)
         entry = self._parts.catalog.view(view)
-        found = self._changes(entry, since_epoch if since_epoch > 0 else -1)
-        return Result(_cut(found.to_arrow(), until_epoch, limit), incarnation=entry.incarnation)
+        return self._changes(entry, since_epoch if since_epoch > 0 else -1, until_epoch, limit)
 
-    def _changes(self, entry: ViewEntry, since: int) -> Result:
+    def _changes(self, entry: ViewEntry, since: int, until: int | None = None, limit: int | None = None) -> Result:
         """The changelog of a view, of this one and not of another under its name."""
         self._check_open()
         try:
-            result = Result(self._parts.store.changes(entry.name, since), incarnation=entry.incarnation)
+            found = self._parts.store.changes(entry.name, since, until, limit)
+            result = Result(found, incarnation=entry.incarnation)
         except MillstreamError:
             self._check_there(entry)
             raise
@@ -392,15 +389,3 @@ class Database:
 def _check_epoch(name: str, value: object) -> None:
     if not isinstance(value, int) or isinstance(value, bool):
         raise MillstreamError("BAD_OPTION", f"{name} is the number of an epoch, got {type(value).__name__}")
-
-
-def _cut(changes: pa.Table, until: int | None, limit: int | None) -> pa.Table:
-    """The changes of whole epochs up to one, as many as a limit allows."""
-    if until is not None:
-        changes = changes.filter(pc.field("epoch") <= until)
-    if limit is None or changes.num_rows <= limit:
-        return changes
-    epochs = changes.column("epoch")
-    # The first change that does not fit begins the cut; of the oldest epoch all changes stay.
-    beyond = max(epochs[limit].as_py(), epochs[0].as_py() + 1)
-    return changes.filter(pc.field("epoch") < beyond)

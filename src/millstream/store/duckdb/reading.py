@@ -95,7 +95,8 @@ class Reading:
                     hint="read the view itself and go on from there; changelog_retain says how long changes are kept",
                 )
             if limit is not None:
-                ((until,),) = cursor.execute(through_sql(view, since, until, limit)).fetchall()
+                ((through,),) = cursor.execute(through_sql(view, since, until, limit)).fetchall()
+                until = until if through is None else through
             return cursor.sql(read_changes_sql(view, columns, since, until)).to_arrow_table()
 
     def epochs(self, since: int) -> pa.Table:

@@ -100,7 +100,7 @@ def test_a_failure_outlives_a_restart_and_ends_with_its_view(tmp_path: Path) -> 
 
 def test_the_parts_of_a_view_are_found_by_its_name(tmp_path: Path) -> None:
     store = DuckDBStore(tmp_path / "store.duckdb", "500MB")
-    with store._transaction() as txn:
+    with store._writer.transaction() as txn:
         for table in (
             "v.rows",
             "v$1.rows",

@@ -22,8 +22,7 @@ from millstream.sql import parse_statement
 from millstream.sql.statements import CreateView
 from millstream.store import commands
 from millstream.store.commands import Commit, StreamPart, ViewPart
-from millstream.store.duckdb import shelves
-from millstream.store.duckdb import store as duckdb_store
+from millstream.store.duckdb import definitions, layout, shelves, writer
 from millstream.store.duckdb.store import DuckDBStore
 from millstream.store.duckdb.writing import Statements
 from millstream.store.protocol import ViewFailedError
@@ -67,6 +66,11 @@ def planned(name: str, options: str = "") -> AggregateView:
     view = plan_view(create, lambda _: STREAM, lambda _, sqls: [pa.int64() for _ in sqls])
     assert isinstance(view, AggregateView)
     return view
+
+
+def _without_shelves(patch: pytest.MonkeyPatch) -> None:
+    for module in (definitions, writer):
+        patch.setattr(module, "may_share", lambda _: False)
 
 
 def delta_of(view: AggregateView, rows: pa.Table) -> pa.Table:
@@ -181,7 +185,7 @@ def test_a_view_on_a_shelf_is_as_one_by_itself(steps: list[tuple[Any, ...]], man
             path.mkdir()
             with pytest.MonkeyPatch.context() as inner:
                 if not shared:
-                    inner.setattr(duckdb_store, "may_share", lambda _: False)
+                    _without_shelves(inner)
                 views = Views(path)
                 for name in NAMES[::2]:
                     views.create(name)
@@ -202,10 +206,10 @@ def perform(views: Views, step: tuple[Any, ...]) -> None:
         case "drop", name:
             views.drop(name)
         case "take", name:
-            views.store._take_from_shelves([name])
+            views.store._writer.take_from_shelves([name])
         case "put", name:
             if name in views.views:
-                views.store._put_on_shelves([views.views[name]])
+                views.store._writer.put_on_shelves([views.views[name]])
         case _:
             views.reopen()
 
@@ -305,7 +309,7 @@ def test_changes_of_each_view_go_when_they_are_too_old(tmp_path: Path) -> None:
 
 def test_a_store_of_the_format_before_shelves_is_read(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as before:
-        before.setattr(duckdb_store, "may_share", lambda _: False)
+        _without_shelves(before)
         views.create("k0")
         views.epoch({"k0": delta((1, 0, 2, 10))})
     cursor = views.store.cursor()
@@ -316,7 +320,7 @@ def test_a_store_of_the_format_before_shelves_is_read(views: Views, monkeypatch:
     views.epoch({"k0": delta((1, 0, 2, 10)), "k1": delta((1, 0, 2, 10))})
     assert views.shelves() == [{"k1"}]
     assert views.store.query("SELECT n_k0 FROM k0").to_pylist() == [{"n_k0": 4}]
-    assert views.store.query("SELECT version FROM ms.format").to_pylist() == [{"version": duckdb_store.FORMAT_VERSION}]
+    assert views.store.query("SELECT version FROM ms.format").to_pylist() == [{"version": layout.FORMAT_VERSION}]
 
 
 def test_views_that_are_planned_otherwise_go_to_another_shelf(views: Views, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -366,6 +366,8 @@ def test_a_limited_changelog_has_whole_epochs_and_at_least_one(harness: Harness)
     assert epochs(-1, None, 3) == [1, 1, 2]
     assert epochs(1, 2, None) == [2]
     assert epochs(3, None, 5) == []
+    assert epochs(-1, 0, 5) == []
+    assert epochs(-1, 2, 9) == [1, 1, 2]
 
 
 def test_an_unknown_column_is_named(harness: Harness) -> None:
