@@ -263,6 +263,7 @@ def _delta(program: Program, form: NativeView, rows: pa.Table) -> tuple[dict[int
     ((_, delta),) = (
         taken
         for query, result in zip(program.queries, outcome.results, strict=True)
+        if result is not None
         for taken in query.deltas([receive(result)], program.views).items()
     )
     if form.top is not None:

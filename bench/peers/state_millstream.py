@@ -24,6 +24,7 @@ from bench.peers.duckdb_once import connect
 from bench.peers.millstream import SPARK
 from bench.runner import resident
 from bench.state_data import RETAIN_SECONDS, SLICE_US, Slices
+from millstream.store.duckdb.store import DuckDBStore
 
 COMPARED_SECONDS = 60
 """Of the end of the input: well within what is retained, and windows that began before are still known."""
@@ -131,7 +132,9 @@ def store_bytes(db: ms.Database, directory: Path) -> tuple[int, int]:
     """The size of the store's file, and how much was written since it was last looked at."""
     log = directory / "store.duckdb.wal"
     written = log.stat().st_size if log.exists() else 0
-    db.store.cursor().execute("CHECKPOINT")
+    store = db._parts.store
+    assert isinstance(store, DuckDBStore)
+    store.cursor().execute("CHECKPOINT")
     return (directory / "store.duckdb").stat().st_size, written
 
 

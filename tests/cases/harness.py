@@ -144,7 +144,8 @@ def parse_case(name: str, text: str) -> Case:
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, list[str]]]:
-    start, lines = 0, []
+    start = 0
+    lines: list[str] = []
     for number, line in enumerate([*text.splitlines(), ""], 1):
         if line.startswith("#"):
             continue

@@ -8,6 +8,7 @@ from zlib import crc32
 import pytest
 
 import millstream as ms
+from tests.conftest import Connect
 
 from .harness import Case, CaseError, Driver, Runner, parse_case, read_case
 
@@ -31,7 +32,7 @@ def _marks(case: Case, driver: Driver) -> tuple[pytest.MarkDecorator, ...]:
         for driver in case.drivers()
     ],
 )
-def test_case(case: Case, driver: Driver, connect) -> None:
+def test_case(case: Case, driver: Driver, connect: Connect) -> None:
     settings = ms.EngineSettings(kernel="spark" if driver == "spark_sql" else "native")
     Runner(case, driver, lambda clock: connect(clock=clock, settings=settings)).run()
 
@@ -93,10 +94,10 @@ epoch
         pytest.param("expect\n1", "unknown block", id="unknown-block"),
     ],
 )
-def test_wrong_cases_are_rejected(text: str, reason: str, connect) -> None:
+def test_wrong_cases_are_rejected(text: str, reason: str, connect: Connect) -> None:
     with pytest.raises(CaseError, match=reason):
         Runner(parse_case("wrong", text), "as_written", lambda clock: connect(clock=clock)).run()
 
 
-def test_right_case_is_accepted(connect) -> None:
+def test_right_case_is_accepted(connect: Connect) -> None:
     Runner(parse_case("right", STREAM + CHANGES + QUERY), "restarts", lambda clock: connect(clock=clock)).run()

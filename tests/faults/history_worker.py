@@ -13,6 +13,7 @@ import sys
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 START = datetime(2024, 3, 1)
@@ -69,15 +70,16 @@ def main(directory: Path, mode: str) -> None:
     done = 0
     commit = History._commit
 
-    def counting(self: History, *arguments: object) -> None:
+    def counting(self: History, *arguments: Any) -> None:
         nonlocal done
-        commit(self, *arguments)  # type: ignore[arg-type]
+        commit(self, *arguments)
         done += 1
         if done == SLICES:
             say("held")
             time.sleep(600)
 
-    History._commit = counting  # type: ignore[method-assign]
+    history: Any = History
+    history._commit = counting
     db.start()
     db.sql("ALTER MATERIALIZED VIEW per_key REBUILD" if mode == "rebuild" else VIEWS)
     time.sleep(600)

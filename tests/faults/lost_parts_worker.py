@@ -12,10 +12,12 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 
 import millstream as ms
+from millstream.model.settings import Kernel
 
 ROWS = 40
 KEYS = 4
@@ -71,7 +73,7 @@ def expected(count: int) -> list[dict[str, int]]:
     ]
 
 
-def main(directory: Path, kernel: str, part: str, in_background: bool) -> None:
+def main(directory: Path, kernel: Kernel, part: str, in_background: bool) -> None:
     killer = Killer(directory)
     with ms.connect(directory / "db", settings=ms.EngineSettings(kernel=kernel)) as db:
         db.create_function("same", killer, arguments=["BIGINT"], returns="BIGINT")
@@ -105,7 +107,7 @@ def main(directory: Path, kernel: str, part: str, in_background: bool) -> None:
         views = {
             name: db.query(f"SELECT k, n, s FROM {name} ORDER BY k").rows() for name in ("plain", "called", "late")
         }
-        accounts = [row["streams"] for row in db.sql("SHOW EPOCHS").rows()]
+        accounts = [row["streams"] for row in db.epochs().rows()]
         failure = db.status()["failure"]
     print(json.dumps({"views": views, "expected": expected(3), "accounts": str(accounts), "failure": failure}))
 
@@ -120,4 +122,4 @@ def await_rows(db: ms.Database, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4] == "background")
+    main(Path(sys.argv[1]), cast("Kernel", sys.argv[2]), sys.argv[3], sys.argv[4] == "background")

@@ -21,6 +21,7 @@ import sys
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 START = datetime(2024, 3, 1)
 BATCH_ROWS = 40
@@ -64,7 +65,8 @@ def share_jvm() -> None:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    gateway = launch_gateway()
+    launch: Any = launch_gateway
+    gateway = launch()
     context = gateway.jvm.org.apache.spark.SparkContext.getOrCreate()
     java = gateway.jvm.org.apache.spark.api.java.JavaSparkContext.fromSparkContext(context)
     conf = SparkConf(loadDefaults=False, _jconf=context.conf())

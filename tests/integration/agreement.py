@@ -15,8 +15,8 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql.classic.column import Column
+from pyspark.sql import Column, SparkSession
+from pyspark.sql.classic.column import Column as ClassicColumn
 from sqlglot import exp
 
 from millstream.duck import store_sql
@@ -28,6 +28,7 @@ from millstream.sql import check_query, parse_statement
 from millstream.sql.statements import Select
 from millstream.store.duckdb.store import DuckDBStore
 from tests.integration.edge_values import TYPES, table
+from tests.parts import spark_of, store_of
 
 LIMIT = 400
 FAILED = "⟨error⟩"
@@ -96,7 +97,7 @@ def query_rows(db: Database, rows: pa.Table, text: str) -> tuple[list[tuple[Any,
     statement = parse_statement(text)
     assert isinstance(statement, Select)
     check_query(statement.query, text=text)
-    spark, store = db.compute.session(), db.store.cursor()
+    spark, store = spark_of(db).session(), store_of(db).cursor()
     spark.createDataFrame(zoned(rows)).coalesce(1).createOrReplaceTempView("t")
     store.register("t", rows)
     answers = (collect(spark.sql(statement.query.sql("spark"))), store.sql(store_sql(statement.query)).to_arrow_table())
@@ -146,7 +147,7 @@ def _attempt(spark: SparkSession, sql: str) -> Column:
     session: Any = spark._jsparkSession
     parsed = session.sessionState().sqlParser().parseExpression(sql)
     attempt = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(parsed)
-    return Column(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(attempt))
+    return ClassicColumn(jvm.org.apache.spark.sql.classic.ExpressionUtils.column(attempt))
 
 
 def _store_values(store: duckdb.DuckDBPyConnection, rows: pa.Table, sqls: Sequence[str]) -> list[pa.Array | str]:

@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 import millstream as ms
+from tests.conftest import Connect
 
 STREAM = (
     "CREATE STREAM bids (auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, ts TIMESTAMP, "
     "WATERMARK FOR ts AS ts - INTERVAL 4 SECONDS)"
 )
-EPOCHS = [
+EPOCHS: list[list[tuple[object, ...]]] = [
     [(1, 7, 100, "web", 1), (1, 8, 250, "app", 3), (2, 7, None, "web", 8), (2, 9, 40, "it's", 11)],
     [(1, 7, 120, "web", 9), (3, 9, 300, None, 19), (3, 7, 500, "web", 21)],
     [(1, 8, 90, "app", 2), (2, 8, 310, "app", 33)],
@@ -119,7 +120,7 @@ def unshared(plan: list[str]) -> list[str]:
     return [line for line in plan if "shares its aggregation" not in line and "merged together" not in line]
 
 
-def test_the_builder_and_the_text_give_the_same_views(connect) -> None:
+def test_the_builder_and_the_text_give_the_same_views(connect: Connect) -> None:
     clock = ms.ManualClock(0)
     db = connect(clock=clock)
     db.sql(STREAM)
@@ -142,7 +143,7 @@ def test_the_builder_and_the_text_give_the_same_views(connect) -> None:
         assert len(view.changes()) > 0, SAME[i][1]
 
 
-def test_a_view_is_read_followed_built_upon_and_dropped(connect) -> None:
+def test_a_view_is_read_followed_built_upon_and_dropped(connect: Connect) -> None:
     db = connect()
     db.sql(STREAM)
     db.sql("CREATE TABLE users (id BIGINT PRIMARY KEY, name STRING)")
@@ -166,7 +167,7 @@ def test_a_view_is_read_followed_built_upon_and_dropped(connect) -> None:
     assert caught.value.code == "UNKNOWN_RELATION"
 
 
-def test_errors_of_the_planner_show_the_text_that_was_built(connect) -> None:
+def test_errors_of_the_planner_show_the_text_that_was_built(connect: Connect) -> None:
     db = connect()
     db.sql(STREAM)
     with pytest.raises(ms.MillstreamError) as caught:
@@ -178,7 +179,7 @@ def test_errors_of_the_planner_show_the_text_that_was_built(connect) -> None:
     assert error.position.source == "<builder>"
 
 
-def test_the_event_time_is_that_of_the_catalog(connect) -> None:
+def test_the_event_time_is_that_of_the_catalog(connect: Connect) -> None:
     db = connect()
     db.sql(STREAM)
     db.sql("CREATE STREAM plain (x INT, at TIMESTAMP)")
@@ -193,7 +194,7 @@ def test_the_event_time_is_that_of_the_catalog(connect) -> None:
         assert caught.value.code == code
 
 
-def test_replacing_and_keeping(connect) -> None:
+def test_replacing_and_keeping(connect: Connect) -> None:
     db = connect()
     db.sql(STREAM)
     bids = db.stream("bids")

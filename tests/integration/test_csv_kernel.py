@@ -32,6 +32,7 @@ from millstream.spark.epoch import OpenEpoch
 from millstream.spark.native import NativeEpoch
 from millstream.spark.relation import Decoder
 from millstream.spark.session import new_session, start_spark
+from millstream.spark.trials import Trials
 
 pytestmark = pytest.mark.spark
 
@@ -303,9 +304,10 @@ class Watched:
     """A database over a directory of CSV, and which reader its epochs were read by."""
 
     def __init__(self, db: ms.Database, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.db, self.directory, self.readers = db, directory, []
+        self.db, self.directory = db, directory
+        self.readers: list[str] = []
         directory.mkdir(exist_ok=True)
-        readers: list[str] = self.readers
+        readers = self.readers
 
         class ByKernel(NativeEpoch):
             def finish(self) -> Any:
@@ -363,7 +365,7 @@ def test_a_refused_epoch_is_read_by_spark(connect: Connect, tmp_path: Path, monk
     found = watched.content()
     watched.db.close()
 
-    monkeypatch.setattr(lanes.Trials, "is_due", lambda *_: False)
+    monkeypatch.setattr(Trials, "is_due", lambda *_: False)
     plain = Watched(connect("spark"), tmp_path / "in", monkeypatch)
     plain.db.drain()
     assert plain.readers == ["spark"] * 4

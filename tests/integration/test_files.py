@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import millstream as ms
+from tests.answers import rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -72,7 +73,7 @@ def test_headers_of_each_file_name_its_columns(connect: Connect, tmp_path: Path)
         "malformed csv: a quote is not closed",
         "the header of the file has no column 'id'",
     ]
-    counts = [(row["rows_in"], row["rows_decoded"], row["rows_dead"]) for row in db.sql("SHOW EPOCHS").rows()]
+    counts = [(row["rows_in"], row["rows_decoded"], row["rows_dead"]) for row in rows_of(db, "SHOW EPOCHS")]
     assert (7, 4, 3) in counts
 
 

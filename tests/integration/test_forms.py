@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 
 import millstream as ms
+from tests.answers import rows_of
+from tests.parts import spark_of
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +27,7 @@ def db(connect: Connect) -> ms.Database:
 
 def forms(db: ms.Database) -> Counter[str]:
     """How many forms there are of each part."""
-    return Counter(view.name for _, view in db.compute.forms._forms)
+    return Counter(view.name for _, view in spark_of(db).forms._forms)
 
 
 def work(db: ms.Database) -> None:
@@ -83,7 +85,7 @@ def test_what_is_explained_leaves_no_form(db: ms.Database) -> None:
     for number in range(3):
         (line,) = [
             row["plan"]
-            for row in db.sql(f"EXPLAIN CREATE MATERIALIZED VIEW v{number} AS {COUNT}").rows()
+            for row in rows_of(db, f"EXPLAIN CREATE MATERIALIZED VIEW v{number} AS {COUNT}")
             if "kernel" in row["plan"]
         ]
         assert line.strip() == "kernel: native"

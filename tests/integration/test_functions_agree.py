@@ -14,6 +14,7 @@ import millstream as ms
 from millstream.sql.allowlist import NOTES, SCALARS
 from millstream.sql.signatures import OPERATORS, REFUSED, SIGNATURES, forms
 from tests.integration.agreement import FAILED, Call, Difference, compare, store_refuses
+from tests.parts import spark_of, store_of
 
 pytestmark = pytest.mark.spark
 
@@ -38,7 +39,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ms.Database]:
 def found(database: ms.Database) -> dict[Call, list[Difference]]:
     """All calls in few jobs: one by one they would take many minutes."""
     calls = [call for name in TEMPLATES for call in calls_of(name)]
-    return compare(database.compute.session(), database.store.cursor(), calls)
+    return compare(spark_of(database).session(), store_of(database).cursor(), calls)
 
 
 def test_every_function_has_its_forms() -> None:
@@ -60,7 +61,7 @@ def test_spark_and_the_store_agree(name: str, found: dict[Call, list[Difference]
 @pytest.mark.parametrize("template", REFUSED)
 def test_the_store_refuses_what_it_has_no_like_of(template: str, database: ms.Database) -> None:
     for form in forms(template):
-        assert store_refuses(database.store, Call(*form)) == "ARGUMENT_NOT_ALLOWED"
+        assert store_refuses(store_of(database), Call(*form)) == "ARGUMENT_NOT_ALLOWED"
 
 
 def is_noted(name: str, call: Call, difference: Difference) -> bool:
@@ -100,7 +101,7 @@ def test_the_comparison_finds_differences(database: ms.Database, monkeypatch: py
         Call("cast(a0 AS INT)", ("DOUBLE",)),
     ]
     monkeypatch.setattr("tests.integration.agreement.store_sql", lambda node: node.sql("duckdb"))
-    found = compare(database.compute.session(), database.store.cursor(), calls)
+    found = compare(spark_of(database).session(), store_of(database).cursor(), calls)
     assert all(found[call] for call in calls)
 
 

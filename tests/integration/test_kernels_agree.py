@@ -17,7 +17,10 @@ import pytest
 
 import millstream as ms
 from millstream.kernel.native import NativeView
+from millstream.model.settings import Kernel
+from tests.answers import rows_of
 from tests.integration.edge_values import VALUES
+from tests.parts import spark_of
 
 pytestmark = pytest.mark.spark
 
@@ -142,7 +145,8 @@ def batches(seed: int) -> list[list[dict[str, Any]]]:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """All there is to see, by kernel."""
     found: dict[str, dict[str, Any]] = {}
-    for kernel in ("spark", "native"):
+    kernels: tuple[Kernel, ...] = ("spark", "native")
+    for kernel in kernels:
         directory: Path = tmp_path_factory.mktemp(kernel)
         sets = {"kinds": VIEWS, "numbers": NUMBERS, "filters": FILTERED}
         found[kernel] = {}
@@ -151,7 +155,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any
     return found
 
 
-def _answers(directory: Path, kernel: str, views: dict[str, str]) -> dict[str, Any]:
+def _answers(directory: Path, kernel: Kernel, views: dict[str, str]) -> dict[str, Any]:
     first = next(iter(views))
     with ms.connect(directory, clock=ms.ManualClock(0), settings=ms.EngineSettings(kernel=kernel)) as db:
         db.sql(STREAM)
@@ -161,12 +165,12 @@ def _answers(directory: Path, kernel: str, views: dict[str, str]) -> dict[str, A
         for rows in batches(7):
             db.insert("s", pa.Table.from_pylist(rows, schema=db.catalog.stream("s").stream.schema.to_arrow()))
             db.drain()
-        forms = db.compute.forms
+        forms = spark_of(db).forms
         return {
             **{name: _seen(db.query(f"SELECT * FROM {name}").to_arrow()) for name in views},
             **{f"{name}.changes": _seen(db.changes(name).to_arrow()) for name in views},
             **{f"{first}__{kind}": _seen(db.query(f"SELECT * FROM s__{kind}").to_arrow()) for kind in ("late", "dead")},
-            f"{first}.accounting": [(row["streams"], row["views"]) for row in db.sql("SHOW EPOCHS").rows()],
+            f"{first}.accounting": [(row["streams"], row["views"]) for row in rows_of(db, "SHOW EPOCHS")],
             f"{first}.forms": {view.name: form for (_, view), form in forms._forms.items()},
             f"{first}.programs": [[query.views for query in program.queries] for program in forms._programs.values()],
         }
@@ -219,7 +223,7 @@ def test_set_kernel(connect: Connect) -> None:
     db.sql("CREATE MATERIALIZED VIEW w AS SELECT k, max(k) AS m FROM s WHERE k <> 'a' GROUP BY k")
     for number, kernel in enumerate(("spark", "native", "auto"), 1):
         db.sql(f"SET kernel = '{kernel}'")
-        plan = "\n".join(row["plan"] for row in db.sql("EXPLAIN v").rows())
+        plan = "\n".join(row["plan"] for row in rows_of(db, "EXPLAIN v"))
         assert ("kernel: native\n      shares its aggregation with w" in plan) is (kernel != "spark")
         assert ("kernel: Spark SQL, because kernel is set to 'spark'" in plan) is (kernel == "spark")
         db.insert("s", [{"k": "a"}])

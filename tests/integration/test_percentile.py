@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 
 import millstream as ms
 from millstream.model.lateness import Lateness, bucket, buckets_sql
+from tests.parts import spark_of, store_of
 
 from ..lateness_model import PercentileModel
 
@@ -47,7 +48,7 @@ def insert(db: ms.Database, instants: np.ndarray[Any, Any]) -> None:
 def test_spark_finds_the_buckets_of_python(connect: Connect) -> None:
     db = connect()
     values = sorted({max(0, 2**n + d) for n in range(59) for d in (-2, -1, 0, 1, 3)} | set(range(600)))
-    spark = db.compute.session()
+    spark = spark_of(db).session()
     spark.createDataFrame(pa.table({"n": pa.array(values, pa.int64())})).createOrReplaceTempView("lateness_values")
     found = spark.sql(f"SELECT __bucket FROM {buckets_sql('lateness_values', 'n')}").toArrow().column(0).to_pylist()
     assert found == [bucket(value) for value in values]
@@ -94,7 +95,7 @@ def test_the_late_share_approaches_what_is_left_and_the_slack_adapts(connect: Co
     note = next(row["note"] for row in rows(db.sql("DESCRIBE w")) if row["column"] == "(completeness)")
     fired = "make_timestamp({0}) <= make_timestamp({1})"
     ends = fired.format("epoch_us(window_start) + 100000", watermarks(db)[-1])
-    (held,) = db.store.query(f"SELECT CAST(sum(n) AS BIGINT) AS n FROM main.w WHERE {ends}").to_pylist()
+    (held,) = store_of(db).query(f"SELECT CAST(sum(n) AS BIGINT) AS n FROM main.w WHERE {ends}").to_pylist()
     assert note.startswith(f"{held['n']} of {held['n'] + late['n']} rows (")
 
 
@@ -161,7 +162,7 @@ def test_micro_batches_of_structured_streaming(connect: Connect, tmp_path: Path)
     assert counted(db) == model.lateness
 
 
-def write(path: Path, instants: Sequence[int], format_: str, modified_at: int) -> None:
+def write(path: Path, instants: Iterable[int], format_: str, modified_at: int) -> None:
     if format_ == "parquet":
         pq.write_table(pa.table({"ts": pa.array(instants, pa.timestamp("us", "UTC"))}), path)
     else:

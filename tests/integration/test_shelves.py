@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import millstream as ms
+from tests.answers import rows_of
 
 Connect = Callable[..., ms.Database]
 
@@ -33,7 +35,7 @@ def shown(db: ms.Database, name: str) -> list[tuple[int, ...]]:
 
 
 def together(db: ms.Database, name: str) -> list[str]:
-    return [row["plan"].strip() for row in db.sql(f"EXPLAIN {name}").rows() if "merged together" in row["plan"]]
+    return [row["plan"].strip() for row in rows_of(db, f"EXPLAIN {name}") if "merged together" in row["plan"]]
 
 
 def test_views_come_and_go_on_a_shelf(connect: Connect) -> None:
@@ -106,7 +108,7 @@ def test_views_of_every_kind_are_kept_together(connect: Connect) -> None:
     see is the same, whatever fires, and after a restart."""
     seen = []
     for alone in (False, True):
-        found: dict[str, object] = {}
+        found: dict[str, tuple[list[str], list[dict[str, Any]]]] = {}
         for divisors in ([1], [2], [3]) if alone else ([1, 2, 3],):
             clock, name = ms.ManualClock(0), f"db{len(divisors)}{divisors[0]}"
             db = open_with_views(connect, name, clock, divisors)

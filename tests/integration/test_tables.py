@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import millstream as ms
+from tests.parts import store_of
 
 pytestmark = pytest.mark.spark
 
@@ -273,7 +274,7 @@ def test_nothing_of_a_table_is_left_when_it_is_dropped(connect: Connect) -> None
     db.insert("t", [{"id": 1, "name": "a", "ts": 1}])
     db.drain()
     db.sql("DROP TABLE t")
-    left = db.store.query("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 't.%'")
+    left = store_of(db).query("SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 't.%'")
     assert left.num_rows == 0
     db.sql("CREATE TABLE t (id BIGINT PRIMARY KEY, name STRING)")
     db.insert("t", [{"id": 2, "name": "b"}])

@@ -34,6 +34,7 @@ import yaml
 
 import millstream as ms
 from millstream.model.settings import Kernel
+from tests.conftest import Connect
 
 TRANSCRIPTS = Path(__file__).parents[1] / "data" / "conformance" / "trigger_transcripts.yaml"
 ORIGIN = datetime(1970, 1, 1)
@@ -55,7 +56,7 @@ def load() -> list[Any]:
     ids=["one-run", "spark-sql", "restarts"],
 )
 @pytest.mark.parametrize("spec", load())
-def test_transcript(spec: dict[str, Any], restarts: bool, kernels: tuple[Kernel, ...], connect) -> None:
+def test_transcript(spec: dict[str, Any], restarts: bool, kernels: tuple[Kernel, ...], connect: Connect) -> None:
     clock, turns = ms.ManualClock(0), cycle(kernels)
     transcript = Transcript(
         spec, lambda: connect(clock=clock, settings=ms.EngineSettings(kernel=next(turns))), restarts
@@ -185,7 +186,9 @@ class Transcript:
 
 
 def _windows(spec: dict[str, Any]) -> str:
-    kind, seconds = re.fullmatch(r"(\w+)\((\d+)\)", spec["window"]).groups()
+    said = re.fullmatch(r"(\w+)\((\d+)\)", spec["window"])
+    assert said is not None
+    kind, seconds = said.groups()
     interval = f"INTERVAL {seconds} SECONDS"
     match kind:
         case "FixedWindows":

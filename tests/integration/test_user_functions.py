@@ -12,6 +12,7 @@ import pytest
 
 import millstream as ms
 from millstream.model.settings import EngineSettings
+from tests.answers import rows_of
 from tests.conftest import Connect
 
 MODULE = "tests.integration.function_module"
@@ -197,7 +198,7 @@ def test_a_function_of_a_module_survives_a_restart(connect: Connect) -> None:
     db.drain()
     assert db.query("SELECT v, twice(v) AS w FROM v ORDER BY v").rows() == [{"v": 2, "w": 4}, {"v": 4, "w": 8}]
     assert db.sql("SHOW CREATE FUNCTION twice").rows() == [{"statement": create}]
-    assert db.sql("SHOW FUNCTIONS").rows() == [
+    assert rows_of(db, "SHOW FUNCTIONS") == [
         {
             "name": "twice",
             "arguments": "BIGINT",
@@ -218,7 +219,7 @@ def test_a_function_of_a_program_must_be_passed_again(connect: Connect) -> None:
     db.close()
     db = connect()
     db.insert("s", rows(("b", 7)))
-    assert db.sql("SHOW FUNCTIONS").rows()[0]["status"] == "missing"
+    assert rows_of(db, "SHOW FUNCTIONS")[0]["status"] == "missing"
     with pytest.raises(ms.MillstreamError) as caught:
         db.drain()
     assert (caught.value.code, caught.value.message) == ("FUNCTION_MISSING", "function 'or_zero' is not there")
@@ -240,7 +241,7 @@ def test_a_function_in_use_stays(db: ms.Database) -> None:
     db.sql("DROP VIEW v; DROP FUNCTION or_zero; DROP FUNCTION IF EXISTS or_zero")
     assert refused(db, "DROP FUNCTION or_zero").code == "UNKNOWN_FUNCTION"
     assert refused(db, "SELECT or_zero(1) AS v").code == "FUNCTION_NOT_ALLOWED"
-    assert [row["name"] for row in db.sql("SHOW FUNCTIONS").rows()] == ["scored"]
+    assert [row["name"] for row in rows_of(db, "SHOW FUNCTIONS")] == ["scored"]
 
 
 def test_replacing_changes_both_sides(db: ms.Database) -> None:

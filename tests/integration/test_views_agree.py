@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import millstream as ms
 from millstream.spark.arrow import collect
+from tests.parts import spark_of
 
 pytestmark = pytest.mark.spark
 
@@ -182,7 +183,7 @@ def test_views_are_what_spark_answers(database: ms.Database) -> None:
     queries = {**{name: (query, query) for name, query in VIEWS.items()}, **OTHERWISE}
     for name, (query, _) in queries.items():
         db.sql(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-    session = db.compute.session()
+    session = spark_of(db).session()
     answered = {"not_in_nulls"}
     for epoch in range(3):
         rows.insert(db)

@@ -11,7 +11,7 @@ import pytest
 from .compare import difference
 
 AT = datetime(2015, 7, 15)
-ROWS = [
+ROWS: list[dict[str, object]] = [
     {"id": 1, "name": "a", "share": 0.5, "at": AT},
     {"id": 1, "name": "a", "share": 0.5, "at": AT},
     {"id": 2, "name": None, "share": 7420517.5, "at": AT},

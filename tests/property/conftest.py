@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,7 +37,7 @@ def spark_is_up(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(scope="session")
 def fresh_directory(
     spark_is_up: None, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[], contextmanager[Iterator[Path]]]:
+) -> Callable[[], AbstractContextManager[Path]]:
     """A data directory for one example, removed after it."""
 
     @contextmanager

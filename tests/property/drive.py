@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 
 import millstream as ms
+from tests.answers import rows_of
 
 from .compare import Replay, difference
 from .keyed import Placed
@@ -57,7 +58,7 @@ class Run:
 
     def step(self, batch: Sequence[Row]) -> int:
         """Insert some rows and drain: one epoch."""
-        last = self.db.sql("SHOW EPOCHS").rows()
+        last = rows_of(self.db, "SHOW EPOCHS")
         assert self.db.insert("s", list(batch)) == len(batch)
         epoch = self.db.drain()
         assert epoch == (last[-1]["epoch"] if last else 0) + 1, "an insert and a drain are one epoch"
@@ -137,7 +138,7 @@ class Run:
 
     def check_epochs(self) -> None:
         """Epochs have no gaps, and every row of every epoch is accounted for as the model says."""
-        epochs = self.db.sql("SHOW EPOCHS").rows()
+        epochs = rows_of(self.db, "SHOW EPOCHS")
         assert [row["epoch"] for row in epochs] == list(range(1, len(epochs) + 1))
         for row in epochs:
             streams, views = json.loads(row["streams"]), json.loads(row["views"])

@@ -192,4 +192,5 @@ class ViewModel:
             complete = self.case.windows.complete if isinstance(self.case.windows, Keyed) else Keyed.complete
             passed = "false" if watermark is None else complete.format(watermark=watermark)
             source = f"(SELECT * FROM {source} WHERE {passed})"
-        return self.oracle.sql(self.case.batch.replace("used", source)).to_arrow_table().to_pylist()
+        rows: list[Row] = self.oracle.sql(self.case.batch.replace("used", source)).to_arrow_table().to_pylist()
+        return rows

@@ -43,7 +43,8 @@ class Feed:
         )
 
 
-KERNELS = st.lists(st.sampled_from(["native", "spark"]), min_size=1, max_size=2).map(tuple)
+_KERNEL: st.SearchStrategy[Kernel] = st.sampled_from(["native", "spark"])
+KERNELS = st.lists(_KERNEL, min_size=1, max_size=2).map(tuple)
 KEYS = st.sampled_from(["a", "b", "c", "", "ö", None])
 NUMBERS = st.one_of(st.integers(-4, 6), st.none(), st.sampled_from([2**62, -(2**62), 2**63 - 1, -(2**63)]))
 FRACTIONS = st.one_of(st.integers(-40, 40).map(lambda n: n / 4), st.none())

@@ -150,7 +150,7 @@ PAIRED = [
     FIRST,
     TWICE,
 ]
-ROWS = [(x, y, z) for x in (None, -1, 0, 2) for y in (None, 1, 2) for z in (0, 0, 1)]
+ROWS: list[Row] = [(x, y, z) for x in (None, -1, 0, 2) for y in (None, 1, 2) for z in (0, 0, 1)]
 
 
 @pytest.mark.parametrize("first", PAIRED, ids=repr)

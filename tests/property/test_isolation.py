@@ -26,11 +26,13 @@ import millstream as ms
 from millstream.engine.define.definitions import Definitions
 from millstream.engine.run import epochs
 from millstream.engine.run.isolation import view_of
+from millstream.engine.run.judging import judge as judge_view
 from millstream.model.errors import MillstreamError
 from millstream.spark.epoch import OpenEpoch
 from millstream.spark.native import NativeEpoch
 from millstream.store.duckdb import shelves, store
 from millstream.store.duckdb.connection import store_error
+from millstream.store.duckdb.maintainers import merge_delta
 from millstream.store.duckdb.query import QueryMaintainer
 from millstream.store.duckdb.writing import Statements
 
@@ -110,8 +112,8 @@ class Fault:
 @contextmanager
 def planted(fault: Fault) -> Iterator[None]:
     """Wrap what works on views, so that the fault strikes."""
-    merge, maintain = shelves.merge_delta, QueryMaintainer.maintain
-    run, finish, judge, plan = OpenEpoch.run, NativeEpoch.finish, epochs.judge, Definitions.plan_statement
+    merge, maintain = merge_delta, QueryMaintainer.maintain
+    run, finish, judge, plan = OpenEpoch.run, NativeEpoch.finish, judge_view, Definitions.plan_statement
 
     def is_it(name: str) -> bool:
         return view_of(name).removesuffix("~") == fault.view
@@ -248,7 +250,8 @@ FAULTS = st.sampled_from([(place, view) for place, views in PLACES.items() for v
 def test_one_view_that_fails_stops_no_other(
     fresh_directory: Any, fault: Any, error: str, before: Any, during: Any, after: Any, restarts: bool, way: str
 ) -> None:
-    planned = Fault(*fault, error)
+    place, view = fault
+    planned = Fault(place, view, error)
     with fresh_directory() as directory, planted(planned):
         world = World(directory, planned)
         try:

@@ -90,8 +90,8 @@ class Run:
             store = self.db._parts.store
             match kind:
                 case "store":
-                    error = duckdb.IOException("no space left on device")
-                    patch.setattr(store._writer, "connection", FailingCommit(store._writer.connection, error))
+                    full = duckdb.IOException("no space left on device")
+                    patch.setattr(store._writer, "connection", FailingCommit(store._writer.connection, full))
                 case "log":
                     patch.setattr(disk, "replace_file", _raising(OSError(28, "No space left on device")))
                 case "spark":
@@ -200,8 +200,8 @@ class Run:
         db.drain()
         assert {row["name"] for row in db.sql("SHOW STREAMS").rows()} == model.streams.keys()
         assert {row["name"] for row in db.sql("SHOW VIEWS").rows()} == model.views.keys()
-        for name, (stream, add) in model.views.items():
-            rows = model.streams[stream].rows
+        for name, (read, add) in model.views.items():
+            rows = model.streams[read].rows
             (found,) = db.query(f"SELECT n, coalesce(total, 0) AS total FROM {name}").rows()
             assert found == {"n": len(rows), "total": sum(rows) + add * len(rows)}, name
         for name, stream in model.streams.items():

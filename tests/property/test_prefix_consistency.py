@@ -112,9 +112,9 @@ def test_discarded_panes_add_up(fresh_directory: Directories, feed: Feed) -> Non
                     total = summed.setdefault(
                         key, {"window_start": pane["window_start"], "k": pane["k"], "n": 0, "sv": None}
                     )
-                    total["n"] += pane["n"]  # type: ignore[operator]
+                    total["n"] += pane["n"]
                     if pane["sv"] is not None:
-                        total["sv"] = pane["sv"] + (total["sv"] or 0)  # type: ignore[operator]
+                        total["sv"] = pane["sv"] + (total["sv"] or 0)
                 expected = run.models["discarding"].expected(run.watermark.at)
                 assert difference(list(summed.values()), expected, DISCARDING.keys) is None
             run.check_replay_from_zero()

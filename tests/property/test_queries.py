@@ -118,7 +118,7 @@ class Rows:
             for _ in range(chance.randrange(9)):
                 self.second += 1
                 late = chance.randrange(self.disorder_seconds)
-                row = {"id": chance.choice((None, 1, 2, 3, 4, 5)), VALUES[stream]: chance.randrange(10)}
+                row: dict[str, Any] = {"id": chance.choice((None, 1, 2, 3, 4, 5)), VALUES[stream]: chance.randrange(10)}
                 row |= {"s": chance.choice("pq")} if stream == "a" else {}
                 rows.append(row | {"ts": START + timedelta(seconds=self.second - late)})
             if rows:

@@ -15,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import millstream as ms
+from tests.answers import rows_of
+from tests.parts import store_of
 
 from ..table_model import Change, Mode, TableModel
 
@@ -76,7 +78,7 @@ class Run:
         self.model.epoch([change for change, _ in changes], self.clock.now())
         self.check("t")
         if changes:
-            counts = json.loads(self.db.sql("SHOW EPOCHS").rows()[-1]["streams"])["t"]
+            counts = json.loads(rows_of(self.db, "SHOW EPOCHS")[-1]["streams"])["t"]
             assert counts["in"] == counts["decoded"] == counts["used"] + counts["filtered"] == len(changes)
 
     def check(self, name: str) -> None:
@@ -87,7 +89,7 @@ class Run:
             assert versions == Counter(self.model.versions(self.clock.now()))
 
     def _read(self, sql: str) -> Counter[tuple[Any, ...]]:
-        return Counter(tuple(row.values()) for row in self.db.store.query(sql).to_pylist())
+        return Counter(tuple(row.values()) for row in store_of(self.db).query(sql).to_pylist())
 
     def check_compacted(self) -> None:
         """What compaction leaves in the log makes the same table."""

@@ -24,7 +24,7 @@ from millstream.kernel.handover import Parcel, send
 from millstream.kernel.lines import RefusedError
 from millstream.kernel.native import NUMBER, ROWS, count_sql
 from millstream.kernel.program import Program
-from millstream.kernel.shares import Share
+from millstream.kernel.shares import Readable
 from millstream.model.errors import MillstreamError
 from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
 
@@ -63,7 +63,7 @@ def warm_up(_: Iterable[object]) -> None:
 _MOST_ROWS = 1 << 40
 
 
-def evaluate(program: Program, share: Share, directory: str | None = None, number: int = 0) -> Outcome:
+def evaluate(program: Program, share: Readable, directory: str | None = None, number: int = 0) -> Outcome:
     """The outcome of a share, with tables sent through a directory if one is given. Never raises for what
     the rows are. `number` says which of the shares of an epoch it is."""
     began = time.thread_time()
@@ -88,14 +88,14 @@ def evaluate(program: Program, share: Share, directory: str | None = None, numbe
     )
 
 
-def select(program: Program, share: Share, directory: str | None, sql: str) -> Parcel:
+def select(program: Program, share: Readable, directory: str | None, sql: str) -> Parcel:
     """Rows of a share that was evaluated before."""
     rows, _ = _read(program, share, raw=True)
     with _afresh(rows) as ask:
         return send(ask(sql), directory)
 
 
-def _read(program: Program, share: Share, *, raw: bool = False) -> tuple[pa.Table, pa.Table | None]:
+def _read(program: Program, share: Readable, *, raw: bool = False) -> tuple[pa.Table, pa.Table | None]:
     """The rows that are not dead, and the others as letters, if there are any."""
     rows = share.read(program.stream.schema.to_arrow(), raw=raw)
     times, reasons = _judged(program, rows)

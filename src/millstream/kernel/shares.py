@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -156,6 +157,12 @@ class ParquetShare:
 
 
 Share = RowsShare | FrameShare | LinesShare | ParquetShare
+
+
+class Readable(Protocol):
+    """Rows that a task evaluates: a share, or rows that are there already."""
+
+    def read(self, schema: pa.Schema, *, raw: bool = False) -> pa.Table: ...
 
 
 def share_out(slice_: Slice, schema: pa.Schema, parallelism: int) -> list[Share]:

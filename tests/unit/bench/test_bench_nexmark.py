@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 from bench.__main__ import arguments, make_plan
+from bench.data import deal
 from bench.environments import Environment, UnavailableError
 from bench.nexmark import batch_sql, data, flink_sql, native_sql, polars_sql
-from bench.nexmark.data import Events, deal, prepare
+from bench.nexmark.data import Events, prepare
 from bench.nexmark.job import WRAP, Question, Reply
 from bench.nexmark.truth import QUERIES, Truth
 from bench.peers import nexmark_duckdb_once

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import environments, flink, polars, resident
-from bench.nexmark.job import Question
+from bench.nexmark.job import Question, Reply
 from bench.resident import Resident
 from bench.runner import environment
 
@@ -46,7 +46,7 @@ def contender(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Resid
     made.close()
 
 
-def ask(contender: Resident, query: str) -> resident.Reply:
+def ask(contender: Resident, query: str) -> Reply:
     return contender.ask(Question(query, "", "", work=""))[0]
 
 

@@ -16,6 +16,7 @@ import millstream as ms
 from millstream.builder.expressions import Expression, parse_expression
 from millstream.builder.literals import identifier
 from millstream.sql.allowlist import AGGREGATE_EXAMPLES, SCALARS
+from tests.answers import untyped
 from tests.unit.builder.equality import bare
 
 a, b, c = ms.col("a"), ms.col("b"), ms.col("c")
@@ -252,10 +253,10 @@ REFUSED: list[tuple[str, Any]] = [
     ("BAD_NAME", lambda: ms.col("")),
     ("BAD_NAME", lambda: a.alias("")),
     ("SYNTAX_ERROR", lambda: ms.fn.upper("a", "b", "c")),
-    ("NOT_A_CONDITION", lambda: ms.case().when("a > 1", 1)),
-    ("NOT_A_CONDITION", lambda: ms.count().filter(True)),
+    ("NOT_A_CONDITION", lambda: ms.case().when(untyped("a > 1"), 1)),
+    ("NOT_A_CONDITION", lambda: ms.count().filter(untyped(True))),
     ("FILTER_TWICE", lambda: ms.count().filter(a > 1).filter(b > 1)),
-    ("BAD_ORDER", lambda: a.desc(nulls="never")),
+    ("BAD_ORDER", lambda: a.desc(nulls=untyped("never"))),
 ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import millstream as ms
+from tests.answers import untyped
 from tests.unit.builder.bids import bids, counted, price, tumbled, users
 from tests.unit.builder.equality import refused, same
 
@@ -117,18 +118,18 @@ MISUSE: list[tuple[str, Any]] = [
     ("WINDOW_AFTER_GROUP", lambda: bids.group_by("auction").window(ms.Tumble("1 hour"))),
     ("BAD_WINDOW", lambda: counted.window(ms.Tumble("1 hour"))),
     ("BAD_WINDOW", lambda: bids.join(users, on="id").window(ms.Tumble("1 hour"))),
-    ("BAD_WINDOW", lambda: bids.window("1 hour")),
+    ("BAD_WINDOW", lambda: bids.window(untyped("1 hour"))),
     ("BAD_WINDOW", lambda: bids.with_columns(t=ms.fn.f("ts")).window(ms.Tumble("1 hour", on="t"))),
     ("BAD_WINDOW", lambda: bids.window(ms.Session("1 hour")).group_by(x=price + 1).agg(n=ms.count())),
     ("BAD_WINDOW", lambda: ms.CountWindow(0)),
     ("BAD_WINDOW", lambda: ms.CountWindow(3, slide=True)),
     ("BAD_DURATION", lambda: ms.Tumble("soon")),
-    ("BAD_DURATION", lambda: ms.Tumble(10)),
+    ("BAD_DURATION", lambda: ms.Tumble(untyped(10))),
     ("BAD_DURATION", lambda: ms.Hop(slide="0 seconds", size="1 second")),
     ("BAD_DURATION", lambda: ms.Session(timedelta(seconds=-1))),
     ("NO_EVENT_TIME", lambda: ms.stream("bids").window(ms.Tumble("1 hour"))),
     ("AGGREGATE_OUTSIDE_AGG", lambda: bids.group_by(n=ms.count())),
-    ("NOT_AN_AGGREGATE", lambda: bids.agg(n="price")),
+    ("NOT_AN_AGGREGATE", lambda: bids.agg(n=untyped("price"))),
     ("NOT_AN_AGGREGATE", lambda: bids.agg(n=price)),
     ("NOT_AN_AGGREGATE", lambda: bids.group_by("auction").agg()),
     ("GROUP_WITHOUT_AGG", lambda: bids.group_by("auction").filter(price > 1)),

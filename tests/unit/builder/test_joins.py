@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import millstream as ms
+from tests.answers import untyped
 from tests.unit.builder.bids import bids, counted, price, sales, tumbled, users
 from tests.unit.builder.equality import refused, same
 
@@ -107,7 +108,7 @@ MISUSE: list[tuple[str, Any]] = [
     ("NO_EVENT_TIME", lambda: bids.select("auction").join(sales, on="auction", within="1 hour")),
     ("NO_EVENT_TIME", lambda: counted.join(sales, on="auction", within="1 hour")),
     ("BAD_JOIN", lambda: bids.union_all(sales).join(users, on="id", as_of="ts")),
-    ("BAD_JOIN", lambda: bids.join(users, on="id", how="outer")),
+    ("BAD_JOIN", lambda: bids.join(users, on="id", how=untyped("outer"))),
     ("BAD_JOIN", lambda: bids.join(bids, on="auction")),
     ("BAD_JOIN", lambda: bids.join(sales, on="auction").join(sales, on="auction")),
     ("BAD_JOIN", lambda: bids.join(users, on=[])),
@@ -115,7 +116,7 @@ MISUSE: list[tuple[str, Any]] = [
     ("BAD_JOIN", lambda: bids.union_all(sales).join(users, on="id")),
     ("BAD_JOIN", lambda: bids.join(bids.union_all(sales), on="id")),
     ("BAD_JOIN", lambda: bids.join(sales, on="auction", within=("1 second", "-2 seconds"))),
-    ("NOT_A_RELATION", lambda: bids.join("users", on="id")),
+    ("NOT_A_RELATION", lambda: bids.join(untyped("users"), on="id")),
     ("EMIT_INSIDE", lambda: bids.join(counted.alias("c").emit(ms.on_epoch()), on="auction")),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import millstream as ms
 from millstream.builder.relations import Relation
+from tests.answers import untyped
 from tests.unit.builder.bids import bids, counted, price, tumbled, users
 from tests.unit.builder.equality import check_round_trip, refused, same
 from tests.unit.builder.test_expressions import expressions, texts
@@ -61,13 +63,13 @@ def test_options() -> None:
 
 
 MISUSE: list[tuple[str, Any]] = [
-    ("BAD_EMIT", lambda: counted.emit("on epoch")),
-    ("BAD_EMIT", lambda: counted.emit(ms.on_epoch(), accumulate="adding")),
+    ("BAD_EMIT", lambda: counted.emit(untyped("on epoch"))),
+    ("BAD_EMIT", lambda: counted.emit(ms.on_epoch(), accumulate=untyped("adding"))),
     ("BAD_EMIT", lambda: counted.emit(ms.on_epoch(), lateness="-1 second")),
     ("BAD_EMIT", lambda: ms.every()),
     ("BAD_EMIT", lambda: ms.every("1 second", rows=3)),
     ("BAD_EMIT", lambda: ms.every(rows=0)),
-    ("BAD_EMIT", lambda: ms.on_watermark(early=ms.on_watermark())),
+    ("BAD_EMIT", lambda: ms.on_watermark(early=untyped(ms.on_watermark()))),
     ("BAD_DURATION", lambda: ms.every("0 seconds")),
     ("EMIT_TWICE", lambda: counted.emit(ms.on_epoch()).emit(ms.on_epoch())),
     ("EMIT_IN_QUERY", lambda: counted.emit(ms.on_epoch()).query()),
@@ -86,7 +88,7 @@ def test_misuse_is_refused_at_the_call(code: str, misuse: Any) -> None:
 
 def test_hints_help() -> None:
     with pytest.raises(ms.MillstreamError) as caught:
-        bids.join(users, on="id", how="iner")  # type: ignore[arg-type]
+        bids.join(users, on="id", how=untyped("iner"))
     assert caught.value.hint == "did you mean 'inner'?"
     with pytest.raises(ms.MillstreamError) as caught:
         counted.filter(ms.col("auctoin") > 1)
@@ -95,14 +97,15 @@ def test_hints_help() -> None:
 
 def test_relations_are_not_changed_by_what_is_made_of_them() -> None:
     before = str(counted)
-    for step in (
+    steps: tuple[Callable[[ms.Relation], ms.Relation], ...] = (
         lambda r: r.having(ms.col("n") > 1),
         lambda r: r.select("n"),
         lambda r: r.emit(ms.on_epoch()),
         lambda r: r.order_by("n").limit(1),
         lambda r: r.join(users, on="auction"),
         lambda r: r.union_all(r),
-    ):
+    )
+    for step in steps:
         assert str(step(counted)) != before or step(counted) is not counted
         assert str(counted) == before
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import millstream as ms
+from tests.answers import untyped
 from tests.unit.builder.bids import auction, bids, counted, price, tumbled, users
 from tests.unit.builder.equality import refused, same
 
@@ -85,8 +86,8 @@ def test_the_builder_and_the_text_give_the_same_statement(relation: ms.Relation,
 
 
 MISUSE: list[tuple[str, Any]] = [
-    ("NOT_A_CONDITION", lambda: bids.filter("price > 100")),
-    ("NOT_A_CONDITION", lambda: bids.filter(True)),
+    ("NOT_A_CONDITION", lambda: bids.filter(untyped("price > 100"))),
+    ("NOT_A_CONDITION", lambda: bids.filter(untyped(True))),
     ("AGGREGATE_IN_WHERE", lambda: bids.filter(ms.count() > 1)),
     ("AGGREGATE_OUTSIDE_AGG", lambda: bids.select(n=ms.count())),
     ("UNKNOWN_COLUMN", lambda: bids.select("auction").filter(price > 1)),
@@ -101,7 +102,7 @@ MISUSE: list[tuple[str, Any]] = [
     ("NO_COLUMNS", lambda: bids.select()),
     ("NO_ORDER", lambda: bids.top(1, order_by=[])),
     ("BAD_LIMIT", lambda: bids.limit(-1)),
-    ("BAD_LIMIT", lambda: bids.limit("3")),
+    ("BAD_LIMIT", lambda: bids.limit(untyped("3"))),
     ("BAD_LIMIT", lambda: bids.top(0, order_by="price")),
 ]
 

@@ -55,10 +55,12 @@ SUM = Output("__a0", "sum(v)", "sum({x})")
 ROWS = Output("__rows", "count(*)", "CAST(sum({x}) AS BIGINT)")
 
 
-def counting(name: str, condition: Condition | str | None = None, extra: Output = SUM, **more: bool) -> NativeView:
+def counting(
+    name: str, condition: Condition | str | None = None, extra: Output = SUM, guarded: bool = False
+) -> NativeView:
     schema = pa.schema([("__k0", pa.string()), ("__rows", pa.int64()), ("__a0", pa.int64())])
     asked = Condition(condition) if isinstance(condition, str) else condition
-    return NativeView(name, (("__k0", "k"),), (ROWS, extra), asked, schema, is_grouped=True, **more)
+    return NativeView(name, (("__k0", "k"),), (ROWS, extra), asked, schema, is_grouped=True, guarded=guarded)
 
 
 def deltas(program: Program, *outcomes: Outcome) -> list[list[tuple[object, ...]] | None]:
@@ -238,4 +240,5 @@ def test_rows_are_numbered_in_the_order_of_shares() -> None:
     same = ("a", 1, NOW), ("a", 2, NOW)
     first, second = (evaluate(program, share(*some), number=at) for at, some in enumerate((same, same[::-1])))
     (found,) = deltas(program, second, first)
+    assert found is not None
     assert [value for _, _, value in sorted(found)] == [1, 2, 2, 1], "each row is a group, in its place"

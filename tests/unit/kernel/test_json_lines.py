@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -25,7 +26,7 @@ def of_type(type_: pa.DataType) -> pa.Schema:
     return pa.schema([("k", pa.int64()), ("v", type_)])
 
 
-def decode(lines: bytes | list[bytes | None], schema: pa.Schema = PAIR) -> pa.Table:
+def decode(lines: bytes | Sequence[bytes | None], schema: pa.Schema = PAIR) -> pa.Table:
     given_ = lines if isinstance(lines, bytes) else pa.array(lines, pa.binary())
     table = JsonKernel.of(schema, {}).decode(given_)
     table.validate(full=True)

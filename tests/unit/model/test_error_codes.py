@@ -29,7 +29,7 @@ def _texts(path: Path) -> Iterator[str]:
 
 
 def _joined(node: ast.JoinedStr) -> str:
-    return "".join(part.value if isinstance(part, ast.Constant) else "*" for part in node.values)
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in node.values)
 
 
 def _codes_of_calls(path: Path) -> Iterator[tuple[str, int]]:

@@ -28,7 +28,8 @@ def ordered() -> Events:
 
 def column(table: pa.Table, name: str) -> np.ndarray:
     values = table.column(name)
-    return (values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values).to_numpy()
+    found: np.ndarray = (values.cast(pa.int64()) if pa.types.is_timestamp(values.type) else values).to_numpy()
+    return found
 
 
 def digest(events: Events) -> str:

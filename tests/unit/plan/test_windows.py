@@ -33,7 +33,7 @@ def test_the_stores_arithmetic_agrees(size: int, slide: int, offset: int, pane: 
     window, instant = Window("ts", size, slide, offset), pane
     pane -= (pane - offset) % window.pane_size
     newest = pane - (pane - offset) % slide
-    (row,) = duckdb.sql(
+    (row,) = duckdb.execute(
         f"SELECT {window.newest_start_sql(f'({pane})')}, {window.is_late_sql(f'({pane})', str(newest + size))}, "
         f"{window.is_late_sql(f'({pane})', str(newest + size - 1))}, {window.pane_in_store(f'({instant})')}"
     ).fetchall()
@@ -62,7 +62,7 @@ def test_count_windows_end_where_they_should(rows: int, slide: int, count: int) 
     """A window of `rows` ends with every `slide`-th event from the first full one on."""
     window = CountWindow(rows, slide)
     ends = list(range(rows, 100, slide))
-    (row,) = duckdb.sql(
+    (row,) = duckdb.execute(
         f"SELECT {window.ends_at_sql(str(count))}, {window.next_end_sql(f'CAST({count} AS BIGINT)')}"
     ).fetchall()
     assert row == (count in ends, next(end for end in ends if end > count))

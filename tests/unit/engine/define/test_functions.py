@@ -8,6 +8,7 @@ import pytest
 
 from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
+from tests.answers import rows_of
 from tests.inprocess_compute import InProcessCompute
 from tests.unit.engine.conftest import Open
 
@@ -21,7 +22,7 @@ def create(db: Database, name: str = "twice") -> None:
 
 
 def states(db: Database) -> dict[str, str]:
-    return {row["name"]: row["status"] for row in db.sql("SHOW FUNCTIONS").rows()}
+    return {row["name"]: row["status"] for row in rows_of(db, "SHOW FUNCTIONS")}
 
 
 def test_a_function_is_known_to_what_computes(db: Database, compute: InProcessCompute) -> None:
@@ -46,7 +47,7 @@ def test_after_a_restart_it_is_missing_until_it_is_passed_again(open_database: O
     compute = InProcessCompute()
     db = open_database(compute=compute)
     assert states(db) == {"twice": "missing"}
-    assert compute.functions == ()
+    assert [function.name for function in compute.functions] == []
     create(db)
     assert states(db) == {"twice": "ready"}
     assert [function.name for function in compute.functions] == ["twice"]

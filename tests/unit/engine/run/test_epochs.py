@@ -14,6 +14,7 @@ import millstream as ms
 from millstream.engine.surface.database import Database
 from millstream.plan.compute import Portion
 from millstream.plan.slices import BatchSlice
+from tests.answers import rows_of
 from tests.inprocess_compute import InProcessCompute
 from tests.unit.engine.conftest import Open
 
@@ -38,7 +39,7 @@ def test_one_epoch_takes_all_streams(db: Database, compute: InProcessCompute) ->
     db.insert("b", rows(2, 3))
     assert db.loop.run() == 1
     assert compute.lane("present").reads == [(("a", "b"), False)]
-    (epoch,) = db.sql("SHOW EPOCHS").rows()
+    (epoch,) = rows_of(db, "SHOW EPOCHS")
     assert epoch["rows_in"] == 3
 
 

@@ -338,14 +338,16 @@ def test_offsets_without_rows() -> None:
 
 def test_epochs_overlap_when_rows_press() -> None:
     pace = Pace(1_000_000, cost=Cost(0.1, 1e-5))
+    pressed: list[bool] = []
     pace.begin({"s": 5_000}, {"s": 5_000}, 0.0)
-    assert not pace.is_pressed
+    pressed.append(pace.is_pressed)
     pace.begin({"s": 5_000}, {"s": 4_999}, 0.1)
-    assert pace.is_pressed
+    pressed.append(pace.is_pressed)
     # 20,000 rows a second are a load of 0.2, twice as many one of 0.4.
     for second in range(1, 60):
         pace.begin({"s": 20_000}, {"s": 20_000}, float(second))
-    assert not pace.is_pressed
+    pressed.append(pace.is_pressed)
     for second in range(60, 120):
         pace.begin({"s": 40_000}, {"s": 40_000}, float(second))
-    assert pace.is_pressed
+    pressed.append(pace.is_pressed)
+    assert pressed == [False, True, False, True]

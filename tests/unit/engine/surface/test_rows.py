@@ -118,7 +118,7 @@ def test_an_unknown_column_comes_with_a_guess() -> None:
 
 
 def test_frames_and_tables() -> None:
-    frame = pd.DataFrame({"n": [1, 2], "ts": pd.to_datetime(["2025-01-01 12:00:00.000000001", None])})
+    frame = pd.DataFrame({"n": [1, 2], "ts": pd.to_datetime(["2025-01-01 12:00:00.000000001", "NaT"])})
     expected = [{"n": 1, "ts": NOON}, {"n": 2, "ts": None}]
     assert to_table(frame, SCHEMA, "s").select(["n", "ts"]).to_pylist() == expected
     zoned = pa.table({"n": [1], "ts": pa.array([NOON], pa.timestamp("ms", "UTC"))})

@@ -6,24 +6,27 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from millstream.model.progress import BEGINNING
+from millstream.model.progress import BEGINNING, Completeness
 from millstream.plan.nodes import AppendView
 from millstream.plan.windows import Window
 from millstream.store.commands import ViewPart
 from millstream.store.duckdb import completeness
-from millstream.store.duckdb.completeness import Completeness, count_arrivals, read_completeness
+from millstream.store.duckdb.completeness import count_arrivals, read_completeness
 from millstream.store.duckdb.connection import open_database
 from millstream.store.duckdb.moment import Moment
 from millstream.store.duckdb.writing import Writing
 
+Count = Callable[[list[ViewPart]], None]
+
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[object]:
+def store(tmp_path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     connection = open_database(tmp_path / "store.duckdb", "200MB")
     connection.execute("CREATE SCHEMA IF NOT EXISTS ms")
     connection.execute(completeness.COMPLETENESS)
@@ -43,14 +46,14 @@ def part(of: AppendView, instants: list[int], before: int, after: int) -> ViewPa
 
 
 @pytest.fixture(params=[1, 64], ids=["gathered", "as-added"])
-def count(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, store) -> Callable[[list[ViewPart]], None]:
+def count(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, store: duckdb.DuckDBPyConnection) -> Count:
     """Count the arrivals of an epoch, whose rows in the table are gathered at once or not at all."""
     monkeypatch.setattr(completeness, "_EPOCHS", request.param)
     writing = Writing(store)
     return lambda parts: count_arrivals(store, parts, Moment(1, 1), writing)
 
 
-def test_rows_of_the_epoch_that_fires_are_on_time(store, count) -> None:
+def test_rows_of_the_epoch_that_fires_are_on_time(store: duckdb.DuckDBPyConnection, count: Count) -> None:
     tumbling = view()
     count([part(tumbling, [1, 2, 12], BEGINNING, 12)])
     assert read_completeness(store, tumbling, 9) is None
@@ -61,7 +64,7 @@ def test_rows_of_the_epoch_that_fires_are_on_time(store, count) -> None:
     assert read_completeness(store, tumbling, 25) == Completeness(4, 3, 2, 1)
 
 
-def test_a_row_counts_for_each_of_its_windows(store, count) -> None:
+def test_a_row_counts_for_each_of_its_windows(store: duckdb.DuckDBPyConnection, count: Count) -> None:
     hopping = view(size=10, slide=5)
     count([part(hopping, [7], BEGINNING, 12)])
     # 7 is in [0, 10) and [5, 15); the second row comes after the first of them fired.
@@ -69,7 +72,7 @@ def test_a_row_counts_for_each_of_its_windows(store, count) -> None:
     assert read_completeness(store, hopping, 20) == Completeness(3, 1, 2, 0)
 
 
-def test_views_are_counted_apart(store, count) -> None:
+def test_views_are_counted_apart(store: duckdb.DuckDBPyConnection, count: Count) -> None:
     one, other = view(), view(size=20, slide=20, name="o")
     count([part(one, [1, 11], BEGINNING, 20), part(other, [1, 11], BEGINNING, 20)])
     count([part(one, [2], 20, 20), part(other, [30], 20, 40)])
@@ -88,7 +91,12 @@ steps = st.lists(
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=steps, slide=st.sampled_from([1, 2, 5, 10]), recent=st.sampled_from([2, 5, 100]), every=st.integers(1, 4))
 def test_sums_are_exact_also_when_old_windows_are_added_up(
-    store, monkeypatch: pytest.MonkeyPatch, steps: list[tuple[list[int], int]], slide: int, recent: int, every: int
+    store: duckdb.DuckDBPyConnection,
+    monkeypatch: pytest.MonkeyPatch,
+    steps: list[tuple[list[int], int]],
+    slide: int,
+    recent: int,
+    every: int,
 ) -> None:
     monkeypatch.setattr(completeness, "_RECENT", recent)
     monkeypatch.setattr(completeness, "_EPOCHS", every)

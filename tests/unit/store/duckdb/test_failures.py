@@ -14,7 +14,8 @@ from millstream.store.duckdb.failures import Blame, SharedFailedError
 from millstream.store.duckdb.store import DuckDBStore
 from millstream.store.protocol import ViewFailedError
 
-from .test_shelves import Views, delta, delta_of
+from .test_shelves import Views, delta_of
+from .test_store import delta
 
 FAILURE = Failure("failed", "INVALID_QUERY", "no number", None, 2, {"bids": {0: 7, 1: 0}}, 5)
 

@@ -220,7 +220,12 @@ def test_views_of_one_shape_are_merged_by_one_statement(views: Views, monkeypatc
     assert views.shelves() == [{f"{shape}{number}" for number in range(3)} for shape in sorted(SHAPES)]
     run: list[str] = []
     execute = Statements.execute
-    monkeypatch.setattr(Statements, "execute", lambda self, sql: run.append(self.name) or execute(self, sql))
+
+    def noted(self: Statements, sql: str) -> object:
+        run.append(self.name)
+        return execute(self, sql)
+
+    monkeypatch.setattr(Statements, "execute", noted)
     views.epoch({name: delta((1, 0, 2, 10)) for name in NAMES})
     assert len(set(run)) == len(SHAPES), "all that is done is done to shelves"
     live = {views.store.query(f"SELECT shelf FROM ms.shelved WHERE view = '{s}1'")[0][0].as_py() for s in LIVE}
@@ -341,7 +346,12 @@ def test_only_options_that_matter_move_a_view(views: Views, monkeypatch: pytest.
         views.create(name)
     moved: list[str] = []
     take = shelves.Shelves.take
-    monkeypatch.setattr(shelves.Shelves, "take", lambda self, name: moved.append(name) or take(self, name))
+
+    def noted(self: shelves.Shelves, name: str) -> object:
+        moved.append(name)
+        return take(self, name)
+
+    monkeypatch.setattr(shelves.Shelves, "take", noted)
     old = ViewPlan((views.views["k0"],))
     views.store.apply(commands.ChangeView(old, ViewPlan((planned("k0"),)), "CREATE VIEW …"))
     assert moved == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -84,13 +85,13 @@ class Harness:
             statements.changes.finish()
         self.connection.execute("COMMIT")
 
-    def bag(self, sql: str) -> Counter[tuple[object, ...]]:
+    def bag(self, sql: str) -> Counter[tuple[Any, ...]]:
         return Counter(self.connection.execute(sql).fetchall())
 
-    def contents(self) -> Counter[tuple[object, ...]]:
+    def contents(self) -> Counter[tuple[Any, ...]]:
         return self.bag("SELECT * FROM main.v")
 
-    def changes(self, op: str, since: int = -1) -> Counter[tuple[object, ...]]:
+    def changes(self, op: str, since: int = -1) -> Counter[tuple[Any, ...]]:
         names = [out.name for out in self.view.outputs]
         own = ", ".join(f'"{name}"' for name in names)
         return self.bag(f"SELECT {own} FROM ({read_changes_sql('v', names, since)}) WHERE op = '{op}'")

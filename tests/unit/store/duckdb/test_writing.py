@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import duckdb
 import pyarrow as pa
 import pytest
@@ -11,7 +14,7 @@ from millstream.store.duckdb.writing import Writing
 
 
 @pytest.fixture
-def connection():
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE seen (epoch BIGINT, x BIGINT)")
         yield connection
@@ -27,7 +30,7 @@ def seen(connection: duckdb.DuckDBPyConnection) -> list[tuple[int, int]]:
     return connection.execute("SELECT * FROM seen ORDER BY ALL").fetchall()
 
 
-def test_each_time_the_rows_and_the_moment_are_others(connection) -> None:
+def test_each_time_the_rows_and_the_moment_are_others(connection: duckdb.DuckDBPyConnection) -> None:
     writing = Writing(connection)
     note(writing, 1, 10)
     note(writing, 2, 20, 21)
@@ -36,7 +39,7 @@ def test_each_time_the_rows_and_the_moment_are_others(connection) -> None:
     assert seen(connection) == [(1, 10), (2, 20), (2, 21), (4, 40)]
 
 
-def test_a_statement_is_parsed_once(connection) -> None:
+def test_a_statement_is_parsed_once(connection: duckdb.DuckDBPyConnection) -> None:
     class Counting:
         parsed = 0
 
@@ -47,7 +50,8 @@ def test_a_statement_is_parsed_once(connection) -> None:
         def __getattr__(self, name: str) -> object:
             return getattr(connection, name)
 
-    writing = Writing(Counting())
+    counting: Any = Counting()
+    writing = Writing(counting)
     for epoch in range(5):
         note(writing, epoch, epoch)
     assert seen(connection) == [(epoch, epoch) for epoch in range(5)]
@@ -60,14 +64,14 @@ def test_a_statement_is_parsed_once(connection) -> None:
     assert Counting.parsed == 2
 
 
-def test_rows_of_other_types(connection) -> None:
+def test_rows_of_other_types(connection: duckdb.DuckDBPyConnection) -> None:
     writing = Writing(connection)
     note(writing, 1, 10)
     note(writing, 2, 20, type_=pa.decimal128(10, 2))
     assert seen(connection) == [(1, 10), (2, 20)]
 
 
-def test_a_failed_transaction_takes_relations_back(connection) -> None:
+def test_a_failed_transaction_takes_relations_back(connection: duckdb.DuckDBPyConnection) -> None:
     writing = Writing(connection)
     connection.execute("BEGIN")
     note(writing, 1, 10)
@@ -79,7 +83,7 @@ def test_a_failed_transaction_takes_relations_back(connection) -> None:
     assert seen(connection) == [(1, 10)]
 
 
-def test_rows_are_let_go(connection) -> None:
+def test_rows_are_let_go(connection: duckdb.DuckDBPyConnection) -> None:
     writing = Writing(connection)
     with pytest.raises(duckdb.Error), writing.handed("v", pa.table({"x": [1]})) as rows:
         connection.execute(f"SELECT * FROM {rows} WHERE no_such_column")
@@ -87,7 +91,9 @@ def test_rows_are_let_go(connection) -> None:
 
 
 @pytest.mark.parametrize("many", [0, 1_000])
-def test_steps_are_done_together_or_one_by_one(connection, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_are_done_together_or_one_by_one(
+    connection: duckdb.DuckDBPyConnection, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("millstream.store.duckdb.writing.MANY", many)
     statements = Writing(connection).of("v", Moment(7, 0))
     assert statements.make("__m", "SELECT range AS x FROM range(3)") == 3
@@ -97,7 +103,7 @@ def test_steps_are_done_together_or_one_by_one(connection, many: int, monkeypatc
     assert statements.count("seen") == 2
 
 
-def test_what_is_known_is_made_once_and_forgotten_by_name(connection) -> None:
+def test_what_is_known_is_made_once_and_forgotten_by_name(connection: duckdb.DuckDBPyConnection) -> None:
     writing = Writing(connection)
     made: list[str] = []
 
