@@ -30,7 +30,7 @@ from millstream.engine.run.judging import judge as judge_view
 from millstream.model.errors import MillstreamError
 from millstream.spark.epoch import OpenEpoch
 from millstream.spark.native import NativeEpoch
-from millstream.store.duckdb import shelves, store
+from millstream.store.duckdb import commits, shelves
 from millstream.store.duckdb.connection import store_error
 from millstream.store.duckdb.maintainers import merge_delta
 from millstream.store.duckdb.query import QueryMaintainer
@@ -143,7 +143,7 @@ def planted(fault: Fault) -> Iterator[None]:
         return plan(self, create)
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (shelves, store):
+        for module in (shelves, commits):
             patch.setattr(module, "merge_delta", merging)
         patch.setattr(QueryMaintainer, "maintain", maintaining)
         patch.setattr(OpenEpoch, "run", running)

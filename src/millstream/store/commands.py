@@ -1,7 +1,7 @@
-"""The commands of a store: one ordered sequence of definitions and commits.
+"""The commands of a store: one ordered sequence of definitions, commits, acknowledgements and retention.
 
-What always holds: a command is applied whole or not at all, and says everything that its effect depends on, the
-processing time included. Retention and the positions of sinks are not commands: see `Store.retain` and `Store.sinks`.
+What always holds: nothing else changes a store; a command is applied whole or not at all, and says everything that its
+effect depends on, the processing time included. `codec` writes commands as bytes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 import pyarrow as pa
 
 from millstream.model.progress import Progress
-from millstream.plan.nodes import AppendView, QueryView, Stream, View, ViewPlan
+from millstream.plan.nodes import AppendView, Part, QueryView, Stream, View, ViewPlan
 
 # -- definitions -------------------------------------------------------------------------------
 
@@ -92,6 +92,24 @@ class CreateFunction:
 
 @dataclass(frozen=True, slots=True)
 class DropFunction:
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSink:
+    """Create a sink that needs the changes of a view after an epoch; -1: all that are left."""
+
+    name: str
+    view: str
+    statement: str
+    now: int
+    epoch: int
+    target: str
+    """The target's own mark of that position."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropSink:
     name: str
 
 
@@ -193,5 +211,29 @@ class Commit:
     """Views that stand still from this epoch on, by name. They have no share in it."""
 
 
-Definition = CreateStream | ChangeStream | CreateView | ChangeView | Drop | CreateFunction | DropFunction
-Command = Definition | Commit
+# -- upkeep ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Note that the target of a sink has all changes up to an epoch."""
+
+    name: str
+    epoch: int
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retain:
+    """Delete the changes, letters and epoch records of earlier epochs that have expired by an instant."""
+
+    now: int
+    views: Sequence[Part]
+    """The views whose changelogs are looked at, and what they are made of."""
+    streams: Sequence[Stream]
+
+
+Definition = (
+    CreateStream | ChangeStream | CreateView | ChangeView | Drop | CreateFunction | DropFunction | CreateSink | DropSink
+)
+Command = Definition | Commit | Acknowledge | Retain

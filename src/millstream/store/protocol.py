@@ -2,8 +2,8 @@
 
 A store takes commands in order (`apply`) and answers readers. What always holds: a command is one transaction, all
 there or nothing of it; a reader sees one epoch whole. What a command did is known before the next one is
-applied. Views and tables follow from the commands alone. Retention and sinks change the store too, and are
-not commands. Readers may ask from any thread.
+applied. The contents of a store follow from the commands alone. Retention goes on concurrently with the commits that
+follow it, and its effect is none the less what it would be if they waited. Readers may ask from any thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sqlglot import exp
 from millstream.model.errors import MillstreamError
 from millstream.model.progress import Completeness, Progress, Totals
 from millstream.model.user_functions import UserFunction
-from millstream.plan.nodes import QueryView, Stream, View, ViewPlan
+from millstream.plan.nodes import View, ViewPlan
 from millstream.store.commands import Command, Failure
 
 Consumer = Callable[[Command], None]
@@ -46,29 +46,11 @@ class ViewFailedError(MillstreamError):
         """The part of a view that was being maintained."""
 
 
-class SinkPositions(Protocol):
-    """Which changes of which view each sink still needs. Retention leaves these alone."""
-
-    def create(self, name: str, view: str, statement: str, now: int, epoch: int, target: str) -> None:
-        """Create a sink that needs the changes after an epoch; -1: all that are left."""
-
-    def drop(self, name: str) -> None: ...
-
-    def acknowledge(self, name: str, epoch: int, target: str) -> None:
-        """Note that a target has all changes up to an epoch."""
-
-    def position(self, name: str) -> tuple[int, str]:
-        """The epoch and the target's own mark that were noted last."""
-
-
 class Store(Protocol):
     """The transaction: merge, fire, changelog, epoch record. One implementation per backend."""
 
     consumer: Consumer | None
     """Who follows the sequence: nobody unless set."""
-
-    @property
-    def sinks(self) -> SinkPositions: ...
 
     def apply(self, command: Command) -> int:
         """Run a command, all or nothing; returns the last epoch, which is the one of a commit.
@@ -79,11 +61,8 @@ class Store(Protocol):
     def register_function(self, function: UserFunction) -> None:
         """Hand over the Python of a function. It belongs to the process, not to the sequence of commands."""
 
-    def retain(self, views: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
-        """Begin to delete the changes, letters and epoch records that have expired by an instant; commits go on."""
-
     def settle(self) -> None:
-        """Wait for work that goes on concurrently with commits."""
+        """Wait until retention is done that goes on concurrently with commits."""
 
     def close(self) -> None: ...
 
@@ -113,6 +92,9 @@ class Store(Protocol):
 
     def next_due_at(self, views: Sequence[View]) -> int | None:
         """When the next processing-time trigger of some views is due, if one is set."""
+
+    def sink_position(self, sink: str) -> tuple[int, str]:
+        """The epoch and the target's own mark that were noted last."""
 
     def kept_with(self, view: str) -> list[str]:
         """The views that are merged together with one."""

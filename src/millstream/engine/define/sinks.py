@@ -16,6 +16,7 @@ from millstream.model.errors import MillstreamError, did_you_mean
 from millstream.sinks import SINKS, Connector, Opening, Position, SinkOptions
 from millstream.sql import render
 from millstream.sql.statements import CreateSink, Drop
+from millstream.store import commands
 from millstream.store.protocol import Store
 
 
@@ -42,14 +43,14 @@ class Sinks:
         options = _options(create)
         sink = SINKS[options.connector].open(options, self.opening(create))
         begin = sink.begin(-1 if options.start == "earliest" else self.store.last_epoch())
-        self.store.sinks.create(create.name, create.view, render(create), now, begin.epoch, begin.target)
+        self.store.apply(commands.CreateSink(create.name, create.view, render(create), now, begin.epoch, begin.target))
         entry = SinkEntry(create, options, begin, begin, begin.epoch, sink)
         self.catalog.sinks[create.name.lower()] = entry
         return entry
 
     def restore(self, create: CreateSink) -> None:
         """Know a sink that the store has. Delivery opens it: a target that is not there stops nothing else."""
-        position = Position(*self.store.sinks.position(create.name))
+        position = Position(*self.store.sink_position(create.name))
         entry = SinkEntry(create, _options(create), position, position, position.epoch)
         self.catalog.sinks[create.name.lower()] = entry
 
@@ -67,7 +68,7 @@ class Sinks:
 
     def drop(self, entry: SinkEntry) -> None:
         """Drop a sink whose delivery has ended. What it has delivered stays where it is."""
-        self.store.sinks.drop(entry.name)
+        self.store.apply(commands.DropSink(entry.name))
         del self.catalog.sinks[entry.name.lower()]
 
     def opening(self, create: CreateSink) -> Opening:

@@ -20,6 +20,7 @@ from millstream.engine.define.catalog import SinkEntry
 from millstream.engine.define.sinks import Sinks
 from millstream.model.errors import MillstreamError
 from millstream.sinks import Position
+from millstream.store.commands import Acknowledge
 from millstream.store.protocol import Store
 
 # The target is asked at the next start, so an acknowledgement may wait; each one is a transaction.
@@ -78,7 +79,7 @@ class Delivery:
         position: Position = entry.delivered
         if position == entry.acknowledged or entry.sink is None:
             return
-        self.store.sinks.acknowledge(entry.name, position.epoch, position.target)
+        self.store.apply(Acknowledge(entry.name, position.epoch, position.target))
         entry.acknowledged = position
         entry.sink.acknowledge(position)
 

@@ -15,6 +15,7 @@ from millstream.engine.define.catalog import StreamEntry
 from millstream.engine.run.parts import Parts
 from millstream.log import Topic
 from millstream.model.progress import Progress
+from millstream.store.commands import Retain
 
 _EVERY_SECONDS = 60.0
 # In processing time.
@@ -45,7 +46,7 @@ class Upkeep:
         self._retained_at = now
         with self.parts.loop.lock:
             views = [part for plan in self.parts.loop.plans() for part in plan.parts]
-            self.parts.store.retain(views, [entry.stream for entry in self.parts.catalog.streams()], now)
+            self.parts.store.apply(Retain(now, views, [entry.stream for entry in self.parts.catalog.streams()]))
 
     def _look_after_topics(self) -> None:
         self._done_at = time.monotonic()

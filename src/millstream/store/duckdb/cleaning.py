@@ -2,26 +2,25 @@
 
 Runs concurrently with commits, on a connection and a thread of its own; readers and the next epoch do not wait for it.
 What always holds: rows of a changelog go together with the note that says so, and none goes that a sink still needs.
-What is deleted depends on the tables
-and the given instant alone: an epoch that commits meanwhile is younger than anything that has expired. Whatever
-cannot be done now, because its relation is just being dropped or the disk is full, is left for the next time.
+What is deleted follows from the store as it was when retention began: epochs that commit meanwhile are left alone, and
+whatever takes relations away waits (`Writer.undisturbed`). What a full disk prevents is left for the next time.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
-from millstream.plan.nodes import QueryView, Stream, View
+from millstream.plan.nodes import Part, Stream
 from millstream.store.duckdb.changelog import changes_table, epoch_of, until
 from millstream.store.duckdb.letters import forget_letters
 from millstream.store.duckdb.shelves import changed_view
-from millstream.store.duckdb.sinks import needed_after
 
 # In processing time.
 _EPOCHS_RETAIN = 7 * 86_400 * 1_000_000
@@ -34,6 +33,19 @@ _ATTEMPTS, _ATTEMPT_SECONDS = 20, 0.05
 _CHECKPOINT_SHARE = 0.05
 
 
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What retention works on, and how far it may go."""
+
+    changelogs: Sequence[Part]
+    streams: Sequence[Stream]
+    now: int
+    epoch: int
+    """The last epoch that may have expired."""
+    needed: Mapping[str, int]
+    """By view: the epoch after which a sink still needs its changes."""
+
+
 class Cleaner:
     def __init__(self, cursor: Callable[[], duckdb.DuckDBPyConnection], path: Path) -> None:
         self._cursor = cursor
@@ -43,10 +55,9 @@ class Cleaner:
         self._closing = False
         self._checkpoint_from = 0.0
 
-    def retain(self, changelogs: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
-        """Begin to delete what has expired by an instant, unless that is under way already."""
-        if self._work is None or self._work.done():
-            self._work = self._pool.submit(self._run, tuple(changelogs), tuple(streams), now)
+    def retain(self, expired: Expired) -> None:
+        """Begin to delete, after what is under way already."""
+        self._work = self._pool.submit(self._run, expired)
 
     def settle(self) -> None:
         """Wait for what is under way."""
@@ -57,17 +68,17 @@ class Cleaner:
         self._closing = True
         self._pool.shutdown()
 
-    def _run(self, changelogs: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
+    def _run(self, expired: Expired) -> None:
         with closing(self._cursor()) as connection:
-            for view in changelogs:
+            for view in expired.changelogs:
                 if view.changelog_retain is not None and not view.hidden and not view.only_grows:
                     with _attempt(connection):
-                        _forget_changes(connection, view, now - view.changelog_retain)
-            for stream in streams:
+                        _forget_changes(connection, view, expired)
+            for stream in expired.streams:
                 with _attempt(connection):
-                    forget_letters(connection, stream, now)
+                    forget_letters(connection, stream, expired.now, expired.epoch)
             with _attempt(connection):
-                _thin_out_epochs(connection, now - _EPOCHS_RETAIN)
+                _thin_out_epochs(connection, expired.now - _EPOCHS_RETAIN, expired.epoch)
             self._checkpoint(connection)
 
     def _checkpoint(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -105,12 +116,16 @@ def _attempt(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
             connection.execute("ROLLBACK")
 
 
-def _forget_changes(connection: duckdb.DuckDBPyConnection, changelog: View | QueryView, old_at: int) -> None:
-    ((epoch,),) = connection.execute("SELECT max(epoch) FROM ms.epochs WHERE committed_at <= ?", [old_at]).fetchall()
+def _forget_changes(connection: duckdb.DuckDBPyConnection, changelog: Part, expired: Expired) -> None:
+    assert changelog.changelog_retain is not None
+    ((epoch,),) = connection.execute(
+        "SELECT max(epoch) FROM ms.epochs WHERE committed_at <= ? AND epoch <= ?",
+        [expired.now - changelog.changelog_retain, expired.epoch],
+    ).fetchall()
     if epoch is None:
         return
     found = _expired(connection, changelog, epoch)
-    needed = needed_after(connection, [view for view, _ in found])
+    needed = min((expired.needed[view] for view, _ in found if view in expired.needed), default=None)
     if needed is not None and needed < epoch:
         epoch, found = needed, _expired(connection, changelog, needed)
     if found:
@@ -120,15 +135,15 @@ def _forget_changes(connection: duckdb.DuckDBPyConnection, changelog: View | Que
         connection.executemany("INSERT INTO ms.cleaned VALUES (?, ?)", found)
 
 
-def _expired(connection: duckdb.DuckDBPyConnection, changelog: View | QueryView, epoch: int) -> list[tuple[str, int]]:
+def _expired(connection: duckdb.DuckDBPyConnection, changelog: Part, epoch: int) -> list[tuple[str, int]]:
     """The views with changes up to an epoch in a changelog, and the newest of these epochs."""
     old = f"{changes_table(changelog.name)} WHERE {until(epoch)}"
     newest = f"SELECT {changed_view(changelog)} AS view, {epoch_of('max(__change)')} AS epoch FROM {old} GROUP BY 1"
     return connection.execute(f"SELECT view, epoch FROM ({newest}) WHERE view IS NOT NULL").fetchall()
 
 
-def _thin_out_epochs(connection: duckdb.DuckDBPyConnection, old_at: int) -> None:
+def _thin_out_epochs(connection: duckdb.DuckDBPyConnection, old_at: int, last: int) -> None:
     """Of old epochs keep the last of every hour: they tell how old changes are that are kept longer."""
-    old = "ms.epochs WHERE committed_at <= ?"
+    old = "ms.epochs WHERE committed_at <= ? AND epoch <= ?"
     hourly = f"SELECT max(epoch) FROM {old} GROUP BY committed_at // {_HOUR}"
-    connection.execute(f"DELETE FROM {old} AND epoch NOT IN ({hourly})", [old_at, old_at])
+    connection.execute(f"DELETE FROM {old} AND epoch NOT IN ({hourly})", [old_at, last, old_at, last])

@@ -36,6 +36,9 @@ class Commits:
 
     def commit(self, part: Commit) -> None:
         writer, shelves = self._writer, self._writer.shelves
+        if part.swaps:
+            # It takes changelogs and letters away that retention may be working on.
+            writer.cleaner.settle()
         feeding = {i.relation for q in part.queries if isinstance(q.view, QueryView) for i in q.view.inputs}
         swapped = [name for swap in part.swaps for name in (*swap.built, *(old.name for old in swap.old.parts))]
         outdated = [v.view for v in part.views if v.view.name in shelves and not shelves.suits(v.view)]

@@ -1,4 +1,4 @@
-"""The commands that define things: streams, tables, views and functions.
+"""The commands that define things: streams, tables, views, functions and sinks.
 
 What always holds: each is one transaction, and what the writer knows of what was there before is forgotten after it.
 The view kinds own their tables; see `maintainers`.
@@ -18,11 +18,13 @@ from millstream.store.commands import (
     ChangeStream,
     ChangeView,
     CreateFunction,
+    CreateSink,
     CreateStream,
     CreateView,
     Definition,
     Drop,
     DropFunction,
+    DropSink,
 )
 from millstream.store.duckdb import catalog
 from millstream.store.duckdb.changelog import fold_in, write_out
@@ -34,6 +36,7 @@ from millstream.store.duckdb.maintainers import maintainer
 from millstream.store.duckdb.naming import check_columns, columns_of, internal, public
 from millstream.store.duckdb.query import QueryMaintainer
 from millstream.store.duckdb.shelves import may_share
+from millstream.store.duckdb.sinks import create_sink, drop_sink
 from millstream.store.duckdb.table import Table
 from millstream.store.duckdb.writer import Writer
 
@@ -65,6 +68,13 @@ class Definitions:
                 with self._writer.transaction() as txn:
                     catalog.forget(txn, catalog.function_key(name))
                 remove_user_function(self._writer.connection, name)
+            case CreateSink():
+                # Retention that is under way does not know of it.
+                with self._writer.undisturbed() as txn:
+                    create_sink(txn, command)
+            case DropSink(name):
+                with self._writer.transaction() as txn:
+                    drop_sink(txn, name)
 
     # -- streams and tables --------------------------------------------------------------------
 

@@ -77,8 +77,9 @@ def _keep(
     connection.unregister(_ROWS)
 
 
-def forget_letters(connection: duckdb.DuckDBPyConnection, stream: Stream, now: int) -> None:
-    """Drop letters that are older than the stream keeps them."""
+def forget_letters(connection: duckdb.DuckDBPyConnection, stream: Stream, now: int, epoch: int) -> None:
+    """Drop letters, up to those of an epoch, that are older than the stream keeps them."""
     if stream.letters_retain is not None:
         for kind in ("late", "dead"):
-            connection.execute(f"DELETE FROM {internal(stream.name, kind)} WHERE __at <= {now - stream.letters_retain}")
+            old = f"__at <= {now - stream.letters_retain} AND __epoch <= {epoch}"
+            connection.execute(f"DELETE FROM {internal(stream.name, kind)} WHERE {old}")

@@ -17,15 +17,15 @@ from sqlglot import exp
 from millstream.duck.functions import create_user_function
 from millstream.model.progress import Completeness, Progress, Totals
 from millstream.model.user_functions import UserFunction
-from millstream.plan.nodes import QueryView, Stream, View, ViewPlan
-from millstream.store.commands import Command, Commit, Failure
+from millstream.plan.nodes import View, ViewPlan
+from millstream.store.commands import Acknowledge, Command, Commit, Failure, Retain
 from millstream.store.duckdb import catalog
 from millstream.store.duckdb.commits import Commits
 from millstream.store.duckdb.completeness import read_completeness
 from millstream.store.duckdb.definitions import Definitions
 from millstream.store.duckdb.maintainers import maintainer
 from millstream.store.duckdb.reading import Reading
-from millstream.store.duckdb.sinks import SinkPositions
+from millstream.store.duckdb.sinks import acknowledge, sink_position
 from millstream.store.duckdb.writer import Writer
 from millstream.store.protocol import Consumer
 
@@ -39,9 +39,6 @@ class DuckDBStore:
         self._commits = Commits(self._writer)
         self._reading = Reading(self._writer.cursor)
         self.consumer: Consumer | None = None
-        self.sinks = SinkPositions(
-            self._writer.transaction, self._writer.undisturbed, catalog.remember, self._writer.cursor
-        )
 
     def close(self) -> None:
         self._writer.close()
@@ -50,10 +47,16 @@ class DuckDBStore:
 
     def apply(self, command: Command) -> int:
         with self._writer.lock:
-            if isinstance(command, Commit):
-                self._commits.commit(command)
-            else:
-                self._definitions.apply(command)
+            match command:
+                case Commit():
+                    self._commits.commit(command)
+                case Acknowledge():
+                    with self._writer.transaction() as txn:
+                        acknowledge(txn, command)
+                case Retain(now, views, streams):
+                    self._writer.retain(views, streams, now)
+                case _:
+                    self._definitions.apply(command)
             if self.consumer is not None:
                 self.consumer(command)
             return self._writer.epoch
@@ -61,11 +64,6 @@ class DuckDBStore:
     def register_function(self, function: UserFunction) -> None:
         with self._writer.lock:
             create_user_function(self._writer.connection, function)
-
-    def retain(self, views: Sequence[View | QueryView], streams: Sequence[Stream], now: int) -> None:
-        """Begin to delete the changes, letters and epoch records that have expired by an instant; commits go on."""
-        with self._writer.lock:
-            self._writer.cleaner.retain(self._writer.shelves.kept_as(views), streams, now)
 
     def settle(self) -> None:
         """Wait for what runs concurrently with commits."""
@@ -115,6 +113,10 @@ class DuckDBStore:
         with writer.lock:
             due = [maintainer(view).next_due_at(writer.connection) for view in writer.shelves.kept_as(views)]
         return min((at for at in due if at is not None), default=None)
+
+    def sink_position(self, sink: str) -> tuple[int, str]:
+        with self._reading.cursor() as cursor:
+            return sink_position(cursor, sink)
 
     def kept_with(self, view: str) -> list[str]:
         """The views that are merged together with one."""

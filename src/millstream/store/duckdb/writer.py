@@ -14,13 +14,14 @@ from pathlib import Path
 import duckdb
 
 from millstream.model.errors import MillstreamError
-from millstream.plan.nodes import Part
-from millstream.store.duckdb.cleaning import Cleaner
+from millstream.plan.nodes import Part, Stream
+from millstream.store.duckdb.cleaning import Cleaner, Expired
 from millstream.store.duckdb.connection import open_database, store_error
 from millstream.store.duckdb.failures import load_failures
 from millstream.store.duckdb.layout import prepare
 from millstream.store.duckdb.progress import KnownProgress
 from millstream.store.duckdb.shelves import Shelves, may_share
+from millstream.store.duckdb.sinks import needed_after
 from millstream.store.duckdb.writing import Writing
 
 
@@ -65,6 +66,14 @@ class Writer:
             self.cleaner.settle()
             with self.transaction() as txn:
                 yield txn
+
+    def retain(self, views: Sequence[Part], streams: Sequence[Stream], now: int) -> None:
+        """Begin to delete what has expired by an instant. All that it depends on is looked up now; commits go on."""
+        with self.lock:
+            expired = Expired(
+                tuple(self.shelves.kept_as(views)), tuple(streams), now, self.epoch, needed_after(self.connection)
+            )
+            self.cleaner.retain(expired)
 
     def forget(self, names: Sequence[str]) -> None:
         """Forget what is known of relations whose drop has been committed."""

@@ -18,25 +18,17 @@ from millstream.engine.run.delivery import Delivery, by_epoch
 from millstream.log import Log
 from millstream.model.errors import MillstreamError
 from millstream.model.time import ManualClock
-from millstream.sql import parse_statement
-from millstream.sql.statements import CreateSink, CreateView, Drop
+from millstream.sql import parse_statement, statements
+from millstream.sql.statements import CreateView, Drop
+from millstream.store.commands import Acknowledge, Command, CreateSink, DropSink
 
 
 @dataclass
 class Positions:
     noted: dict[str, tuple[int, str]] = field(default_factory=dict)
 
-    def create(self, name: str, view: str, statement: str, now: int, epoch: int, target: str) -> None:
-        self.noted[name] = (epoch, target)
-
     def acknowledge(self, name: str, epoch: int, target: str) -> None:
         self.noted[name] = (epoch, target)
-
-    def position(self, name: str) -> tuple[int, str]:
-        return self.noted[name]
-
-    def drop(self, name: str) -> None:
-        del self.noted[name]
 
 
 class Changelog:
@@ -48,6 +40,19 @@ class Changelog:
 
     def commit(self, *ns: int) -> None:
         self._epochs.append(list(ns))
+
+    def apply(self, command: Command) -> int:
+        match command:
+            case CreateSink():
+                self.sinks.noted[command.name] = (command.epoch, command.target)
+            case Acknowledge(name, epoch, target):
+                self.sinks.acknowledge(name, epoch, target)
+            case DropSink(name):
+                del self.sinks.noted[name]
+        return self.last_epoch()
+
+    def sink_position(self, sink: str) -> tuple[int, str]:
+        return self.sinks.noted[sink]
 
     def last_epoch(self) -> int:
         return len(self._epochs)
@@ -98,9 +103,9 @@ class Bench:
         return [row["n"] for batch in self.log.topic(topic).read(0, 0) for row in batch.to_pylist()]
 
 
-def _sink(text: str) -> CreateSink:
+def _sink(text: str) -> statements.CreateSink:
     create = parse_statement(text)
-    assert isinstance(create, CreateSink)
+    assert isinstance(create, statements.CreateSink)
     return create
 
 

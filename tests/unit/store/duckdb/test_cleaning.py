@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millstream.store.commands import Acknowledge, CreateSink, Retain
 from millstream.store.duckdb import cleaning
-from tests.unit.store.duckdb.test_store import STREAM, Harness, delta, view
+from tests.unit.store.duckdb.test_store import SECOND, STREAM, Harness, delta, view
 
 
 def kept(harness: Harness) -> dict[str, list[Any]]:
@@ -57,9 +59,36 @@ def test_a_quiet_view_and_quiet_letters_expire(tmp_path: Path) -> None:
     harness.store.close()
 
 
+def test_retention_is_what_it_was_when_it_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epochs and acknowledgements that come while it runs change nothing of it, whatever their clock says."""
+    harness = Harness(tmp_path, view(options="WITH (changelog_retain = '1 minute')"))
+    harness.epoch(delta((1, 0, 2, 5)), now=0)
+    harness.epoch(delta((1, 0, 2, 6)), now=0)
+    harness.store.apply(CreateSink("s", "v", "CREATE SINK …", 0, 1, ""))
+    may_go_on, forget = threading.Event(), cleaning._forget_changes
+
+    def waiting(*arguments: Any) -> None:
+        assert may_go_on.wait(60)
+        forget(*arguments)
+
+    monkeypatch.setattr(cleaning, "_forget_changes", waiting)
+    harness.store.apply(Retain(1_000 * SECOND, [harness.view], [STREAM]))
+    harness.store.apply(Acknowledge("s", 2, ""))
+    harness.epoch(delta((1, 0, 2, 7)), now=0)
+    harness.store.apply(Retain(1_000 * SECOND, [harness.view], [STREAM]))
+    may_go_on.set()
+    harness.store.settle()
+    assert kept(harness)["changes"] == [3]
+    harness.store.apply(Acknowledge("s", 3, ""))
+    harness.retain(now=1_000)
+    assert kept(harness)["changes"] == []
+    harness.store.close()
+
+
 def test_the_write_ahead_log_is_truncated_by_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Long before it has the size at which a commit would do it."""
     monkeypatch.setattr(cleaning, "_WAL_BYTES", 1)
+    monkeypatch.setattr(cleaning, "_CHECKPOINT_SHARE", 1e9)
     harness = Harness(tmp_path, view())
     harness.epoch(delta(*((key, 0, 1, key) for key in range(100))))
     wal = tmp_path / "store.duckdb.wal"
@@ -84,7 +113,7 @@ def test_a_checkpoint_that_fails_is_left_for_the_next_time(tmp_path: Path, monke
     writer = harness.store.cursor()
     writer.execute("BEGIN")
     writer.execute("INSERT INTO ms.files VALUES ('s', 1, 'x')")
-    harness.store.retain([harness.view], [STREAM], 0)
+    harness.store.apply(Retain(0, [harness.view], [STREAM]))
     harness.store.settle()
     writer.execute("ROLLBACK")
     harness.retain(now=0)

@@ -21,7 +21,7 @@ from millstream.plan.windows import CountWindow, SessionWindow
 from millstream.sql import parse_statement
 from millstream.sql.statements import CreateView
 from millstream.store import commands
-from millstream.store.commands import Commit, StreamPart, ViewPart
+from millstream.store.commands import Commit, Retain, StreamPart, ViewPart
 from millstream.store.duckdb import definitions, layout, shelves, writer
 from millstream.store.duckdb.store import DuckDBStore
 from millstream.store.duckdb.writing import Statements
@@ -301,7 +301,7 @@ def test_changes_of_each_view_go_when_they_are_too_old(tmp_path: Path) -> None:
     views.epoch({"k0": delta((1, 0, 2, 10))}, now=0)
     views.create("k1")
     views.epoch({"k0": delta((1, 0, 2, 11)), "k1": delta((1, 0, 2, 11))}, now=200)
-    views.store.retain(list(views.views.values()), [], 200 * SECOND)
+    views.store.apply(Retain(200 * SECOND, list(views.views.values()), []))
     views.store.settle()
     assert views.shelves() == [{"k0", "k1"}]
     assert [row["epoch"] for row in views.store.changes("k0", -1).to_pylist()] == [2]

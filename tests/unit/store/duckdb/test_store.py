@@ -17,7 +17,7 @@ from millstream.plan.planner import plan_view
 from millstream.sql import parse_statement
 from millstream.sql.statements import CreateStream, CreateView, Select
 from millstream.store import commands
-from millstream.store.commands import Commit, StreamPart, ViewPart
+from millstream.store.commands import Commit, Retain, StreamPart, ViewPart
 from millstream.store.duckdb.store import DuckDBStore
 from millstream.store.protocol import UnknownColumnError
 
@@ -72,7 +72,7 @@ class Harness:
             self.store.apply(commands.CreateView(ViewPlan((planned,)), {planned.name: DELTA}, "CREATE VIEW …", 0))
 
     def retain(self, now: int) -> None:
-        self.store.retain([self.view], [STREAM], now * SECOND)
+        self.store.apply(Retain(now * SECOND, [self.view], [STREAM]))
         self.store.settle()
 
     def epoch(self, rows: pa.Table | None, watermark: int | None = None, now: int = 0, *, repeats: bool = False) -> int:
