@@ -1,13 +1,13 @@
-"""CSV read by Arrow, as Spark's reader would read it, or not at all.
+"""CSV read by Arrow, as `kernel/records.py` and `kernel/decoding.py` would read it, or not at all.
 
-Owns the rules of what is taken. Spark's reader defines what a file means; the kernel is faster, and
+Owns the rules of what is taken. Those two define what a file means; the kernel is faster, and
 takes only text on which both provably agree: every line has the columns of the stream, and every
 value is spelt in a way that both read alike. It refuses anything else, a malformed row above all,
-with `CsvRefusedError`, and whoever asked lets Spark read instead. What always holds: it never delivers
-a row that Spark would deliver otherwise, or not at all. It must not repair, guess or skip.
+with `CsvRefusedError`, and whoever asked reads record by record instead. What always holds: it never delivers
+a row that would be delivered otherwise there, or not at all. It must not repair, guess or skip.
 
 Values are first cut out as text and then converted column by column, because Arrow's own conversion
-while cutting forgives more than Spark does (blanks around numbers, hexadecimal digits).
+while cutting forgives more (blanks around numbers, hexadecimal digits).
 """
 
 from __future__ import annotations
@@ -206,4 +206,7 @@ def _convert(column: pa.StringArray, type_: pa.DataType) -> pa.Array:
     other = other_character(column, _DECIMAL if pa.types.is_decimal(type_) else _SPELLINGS[type_])
     if other is not None:
         raise CsvRefusedError(f"the character {other!r}")
-    return column.cast(type_)
+    values = column.cast(type_)
+    if pa.types.is_floating(type_) and not np.isfinite(values.drop_null().to_numpy()).all():
+        raise CsvRefusedError("a number that is too large")
+    return values

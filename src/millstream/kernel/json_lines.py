@@ -1,10 +1,10 @@
-"""JSON lines decoded by Arrow, as Spark's `from_json` would decode them, or not at all.
+"""JSON lines decoded by Arrow, as `kernel/decoding.py` would decode them, or not at all.
 
-Owns the rules of what is taken. Spark defines what a line means; the kernel is faster, and takes only
+Owns the rules of what is taken. `kernel/decoding.py` defines what a line means; the kernel is faster, and takes only
 text on which both provably agree: every line is one flat object, and every value of a column is spelt
 in a way that both read alike. It refuses anything else, a malformed line above all, with
-`JsonRefusedError`, and whoever asked lets Spark decode instead. What always holds: it never delivers a
-row that Spark would deliver otherwise, or not at all. It must not repair, guess or skip.
+`JsonRefusedError`, and whoever asked decodes line by line instead. What always holds: it never delivers a
+row that would be delivered otherwise there, or not at all. It must not repair, guess or skip.
 
 Arrow's reader does not look at lines: it takes several objects on one, objects over several, and
 crashes on a text of nothing but `null`. So that each line is one object is established first, from the
@@ -14,7 +14,7 @@ places of braces; only then is Arrow asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +34,8 @@ _LONG_NUMBER = re.compile(rb"[-+.0-9eE]{500}")
 # A text is searched by so much at a time: what is noted of it then stays in the cache.
 _BLOCK = 1 << 17
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-# To Spark a column of this name is where it puts malformed lines.
+_ESCAPED_KEY = re.compile(rb'(?<!\\)"[^"\\]*\\.(?:[^"\\]|\\.)*"[ \t]*:')
+# Spark's own name for the column of malformed lines.
 _CORRUPT = "_corrupt_record"
 _INSTANT = pa.timestamp("us")
 _TYPES = frozenset(
@@ -125,25 +126,56 @@ class JsonKernel:
         return pa.Table.from_arrays(columns, schema=self.schema)
 
     def _parse(self, text: bytes, longest: int) -> pa.Table:
-        # Of fields that are no columns, a number may be too long for Spark's parser, or be called `Inf`.
-        ignores = longest <= _SHORT_LINE and not (_contains(text, b"NaN") or _contains(text, b"Inf"))
         if longest > files.CHUNK_BYTES:
             raise JsonRefusedError("a long line")
         if longest > _SHORT_LINE and _LONG_NUMBER.search(text):
             raise JsonRefusedError("a long number")
         try:
-            return pa.json.read_json(
-                pa.BufferReader(text),
-                # A block ends with a line; no line is longer than one.
-                pa.json.ReadOptions(use_threads=False, block_size=min(len(text), files.CHUNK_BYTES) + 2),
-                pa.json.ParseOptions(
-                    explicit_schema=pa.schema([(field.name, _parsed(field.type)) for field in self.schema]),
-                    newlines_in_values=False,
-                    unexpected_field_behavior="ignore" if ignores else "error",
-                ),
-            )
+            return self._read(text, "error")
+        except pa.ArrowException as error:
+            # Of fields that are no columns, a number may be too long for Arrow's parser, or be called `Inf`.
+            if longest > _SHORT_LINE or _contains(text, b"NaN") or _contains(text, b"Inf"):
+                raise JsonRefusedError(str(error)) from None
+        try:
+            return self._read(_with_names(text, self.schema.names), "ignore")
         except pa.ArrowException as error:
             raise JsonRefusedError(str(error)) from None
+
+    def _read(self, text: bytes, other_fields: str) -> pa.Table:
+        return pa.json.read_json(
+            pa.BufferReader(text),
+            # A block ends with a line; no line is longer than one.
+            pa.json.ReadOptions(use_threads=False, block_size=min(len(text), files.CHUNK_BYTES) + 2),
+            pa.json.ParseOptions(
+                explicit_schema=pa.schema([(field.name, _parsed(field.type)) for field in self.schema]),
+                newlines_in_values=False,
+                unexpected_field_behavior=other_fields,
+            ),
+        )
+
+
+# -- names -------------------------------------------------------------------------------------
+
+
+def _with_names(text: bytes, names: Sequence[str]) -> bytes:
+    """A text of flat objects with keys that are columns in another case spelt as the columns are.
+
+    Arrow would take them for other fields. In a value the quotes of a key would be escaped.
+    """
+    if b"\\" in text and _ESCAPED_KEY.search(text):
+        raise JsonRefusedError("a key with an escape")
+    lower = text.lower()
+    for name in names:
+        key = b'"%b"' % name.encode()
+        if name.isascii() and lower.count(key.lower()) == text.count(key):
+            continue
+        pattern = f'(?<!\\\\)"{re.escape(name)}"[ \\t]*:'
+        # A backslash in what replaces it would be an escape; no name has one.
+        if name.isascii():
+            text = re.sub(pattern.encode(), key + b":", text, flags=re.IGNORECASE)
+        else:
+            text = re.sub(pattern, f'"{name}":', text.decode(), flags=re.IGNORECASE).encode()
+    return text
 
 
 # -- lines -------------------------------------------------------------------------------------
@@ -259,6 +291,6 @@ def _convert(column: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _check_floats(values: npt.NDArray[np.floating]) -> None:
-    """Spark's parser calls infinities other names, and reads `-0` as an integer."""
+    """Arrow calls infinities other names, and makes one of a number that is too large."""
     if not np.isfinite(values).all() or (np.signbit(values) & (values == 0)).any():
         raise JsonRefusedError("an infinity, NaN or a negative zero")

@@ -1,8 +1,8 @@
-"""CSV files cut into records for Spark to parse: the reading of files that the kernel refuses.
+"""CSV files cut into records: the reading of files that the CSV kernel refuses.
 
 Owns what a record of a CSV file is and which column a field belongs to. What always holds: every line of a file
 is in exactly one record; a file is opened by its path, which is never a pattern; and fields follow the header of
-their own file. Must not interpret values: `from_csv` does.
+their own file. Must not interpret values: `kernel/decoding.py` does.
 
 A quoted value may span lines, and doubles the quotes in it (RFC 4180). A quote that this does not explain may be
 escaped by a backslash, as Spark writes it. An opening quote that is never closed makes its line alone a dead letter.
@@ -29,9 +29,6 @@ import pyarrow as pa
 from millstream.kernel.lines import BYTE_ORDER_MARK, landed_at
 
 NOT_CLOSED = "malformed csv: a quote is not closed"
-RECORDS = "__raw BINARY, __text BINARY, __fault STRING, __o BIGINT, __block BIGINT, __landed BIGINT"
-"""What `read` yields: a record as it stands in the file and, where these differ, as it is parsed; or its fault."""
-
 _BATCH_ROWS = 10_000
 # A quoted value that is longer than this is taken for a quote that is not closed.
 _LONGEST = 4 << 20
@@ -115,6 +112,20 @@ def cut(lines: Iterator[tuple[int, bytes]], delimiter: bytes) -> Iterator[Row]:
             waiting[:0] = more
 
 
+def fields_of(record: str, delimiter: str) -> list[str]:
+    """The fields of a record whose quotes are closed."""
+    if '"' not in record:
+        return record.split(delimiter)
+    if len(delimiter) > 1:
+        return [field.strip('"') for field in record.split(delimiter)]
+    csv.field_size_limit(2**31 - 1)
+    return next(csv.reader(io.StringIO(record, newline=""), delimiter=delimiter), [])
+
+
+def _decoded(record: bytes) -> str:
+    return record.decode("utf-8", "surrogateescape")
+
+
 @dataclass(frozen=True, slots=True)
 class CsvReader:
     """How the CSV files of one stream become records, in an executor."""
@@ -124,7 +135,8 @@ class CsvReader:
     header: bool
 
     def read(self, files: Sequence[tuple[int, str]]) -> Iterator[pa.RecordBatch]:
-        """The records of numbered files. A file that cannot be read is one dead record with its path."""
+        """The records of numbered files: as each stands in the file (`__raw`) and, where these differ, as it is parsed
+        (`__text`); or its `__fault`. A file that cannot be read is one dead record with its path."""
         for number, path in files:
             landed = landed_at(os.stat(path).st_mtime_ns)
             rows = self._rows(path)
@@ -152,7 +164,7 @@ class CsvReader:
         first = next(records, None)
         if first is None:
             return
-        names = [name.strip().lower() for name in self._fields(first[1] or first[0])]
+        names = [name.strip().lower() for name in fields_of(_decoded(first[1] or first[0]), self.delimiter)]
         wanted = [name.lower() for name in self.columns]
         if names == wanted:
             yield from records
@@ -167,18 +179,11 @@ class CsvReader:
             if fault or own_fault:
                 yield raw, text, fault or own_fault, at
                 continue
-            fields = self._fields(text or raw)
+            fields = fields_of(_decoded(text or raw), self.delimiter)
             if len(fields) != len(names):
                 yield raw, None, "malformed csv: not as many fields as the header has", at
             else:
                 yield raw, self._joined([fields[place] for place in places]), None, at
-
-    def _fields(self, record: bytes) -> list[str]:
-        text = record.decode("utf-8", "surrogateescape")
-        if len(self.delimiter) > 1:
-            return [field.strip('"') for field in text.split(self.delimiter)]
-        csv.field_size_limit(2**31 - 1)
-        return next(csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter), [])
 
     def _joined(self, fields: Sequence[str]) -> bytes:
         spelt = [

@@ -1,7 +1,7 @@
-"""How values are spelt: the forms of text that Arrow and Spark read alike.
+"""How values are spelt: the forms of text that Arrow reads as `kernel/values.py` does.
 
 Owns the characters and lengths that are allowed. Arrow's casts refuse what they cannot read; what they
-forgive and Spark does not is found here, over all values of a column at once.
+forgive and the rule does not is found here, over all values of a column at once.
 """
 
 from __future__ import annotations

@@ -37,7 +37,6 @@ from millstream.spark.delta import (
     table_sql,
 )
 from millstream.spark.errors import reported, spark_error
-from millstream.spark.reasons import explain_line
 from millstream.spark.relation import Decoder, temporary_name
 
 
@@ -148,15 +147,7 @@ class OpenEpoch:
         """Rows that could not be decoded: the stream's columns, `__p`, `__o`, `__raw`, `__reason`."""
         stream = self.decoder.stream
         with reported():
-            rows = collect(self.spark.sql(rows_sql(stream, self._relation, "__dead IS NOT NULL", "__dead AS __reason")))
-        reasons = [
-            explain_line(line, stream.schema, reason.removeprefix("malformed "))
-            if reason.startswith("malformed ")
-            else reason
-            for reason, line in zip(rows.column("__reason").to_pylist(), rows.column("__raw").to_pylist(), strict=True)
-        ]
-        index = rows.schema.get_field_index("__reason")
-        return rows.set_column(index, "__reason", pa.array(reasons, pa.string()))
+            return collect(self.spark.sql(rows_sql(stream, self._relation, "__dead IS NOT NULL", "__dead AS __reason")))
 
     def late_rows(self, view: View, before: int) -> pa.Table:
         """Used rows of a view that are late when the watermark was at `before`."""

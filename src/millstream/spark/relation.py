@@ -14,17 +14,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from millstream.kernel.records import RECORDS, CsvReader
+from millstream.kernel.decoding import LineDecoder
+from millstream.kernel.records import CsvReader
 from millstream.kernel.shares import read_rows
-from millstream.model.schema import spark_type
+from millstream.model.schema import TIMESTAMP, spark_type
 from millstream.plan.dead import NEWEST, OLDEST, missing_time, time_ahead, time_out_of_range
 from millstream.plan.nodes import Stream
-from millstream.plan.slices import CUT_LINE, BatchSlice, FileSlice, FrameSlice, GeneratedSlice, RowsSlice, Slice
+from millstream.plan.slices import BatchSlice, FileSlice, Format, FrameSlice, GeneratedSlice, RowsSlice, Slice
 from millstream.spark.arrow import zoned
 
 _PLACE = "__p INT, __o BIGINT, __landed BIGINT, __pt BIGINT"
@@ -33,9 +36,9 @@ _PLACE_NAMES = "__p, __o, __landed, __pt"
 _LANDED = "unix_micros(_metadata.file_modification_time) AS __landed"
 # Of rows that do not say when they landed, it is the engine's clock when their epoch reads them.
 _NOW = "CAST(NULL AS BIGINT) AS __pt"
-_CUT = CUT_LINE.decode(errors="replace")
 _NULL_TEXT = "CAST(NULL AS STRING)"
 _TOMBSTONE = "__tombstone"
+_LINE = "__malformed STRING, __raw STRING"
 # Where in its file or batch a row stands.
 _LINES = ["__block", "__line"]
 
@@ -59,8 +62,9 @@ class Decoder:
                     base = self._register(spark.createDataFrame(zoned(typed)), "rows")
                     parts.append(self._typed(f"(SELECT /*+ COALESCE(1) */ * FROM {base})", _TOMBSTONE))
                 if lines is not None:
-                    base = self._register(spark.createDataFrame(lines), "lines")
-                    parts.append(self._lines(f"(SELECT /*+ COALESCE(1) */ * FROM {base})", format_))
+                    decoded = _log_rows(self._log_decoder(format_), lines)
+                    base = self._register(spark.createDataFrame(decoded), "lines")
+                    parts.append(self._judge(f"(SELECT /*+ COALESCE(1) */ * FROM {base})", "__malformed", "__raw"))
                 return _union(parts)
             case FrameSlice():
                 return self._frames(spark, slice_)
@@ -102,121 +106,86 @@ class Decoder:
     def _typed(self, rows: str, tombstone: str = "false", has_lines: bool = False) -> str:
         return self._judge(rows, None, _NULL_TEXT, tombstone, has_lines)
 
-    def _lines(
-        self,
-        lines: str,
-        format_: str,
-        typed: str = "false",
-        options: Sequence[tuple[str, str]] = (),
-        has_lines: bool = False,
-        parsed_as: str = "__raw",
-        fault: str = _NULL_TEXT,
-    ) -> str:
-        """Lines parsed by Spark; what is not even text is not parsed. Rows that are `typed` pass as they are.
-
-        `parsed_as` is what is parsed of a line; a line with a `fault` is dead for that reason.
-        """
-        raw, text = "CAST(__raw AS STRING)", f"CAST({parsed_as} AS STRING)"
-        is_text = f"is_valid_utf8({text})"
-        settings = ", ".join(f"'{key}', '{_escaped(value)}'" for key, value in (("mode", "PERMISSIVE"), *options))
-        if format_ == "json":
-            # As an array of one: Spark would otherwise overlook whatever follows the first value.
-            fields = ", ".join(f"`{c.name}`: {spark_type(c.type)}" for c in self.stream.schema.columns)
-            one = f"concat('[', {text}, ']')"
-            rows = f"from_json(IF({is_text}, {one}, NULL), 'ARRAY<STRUCT<{fields}>>', map({settings}))"
-            parsed = f"{rows} AS __rows"
-            row, broken = "get(__rows, 0)", "__rows IS NULL OR size(__rows) <> 1 OR get(__rows, 0) IS NULL"
-        else:
-            schema = f"{self._ddl()}, __corrupt STRING"
-            # Quotes within quotes are doubled; where they are escaped, `kernel/records.py` has doubled them.
-            settings += ", 'columnNameOfCorruptRecord', '__corrupt', 'escape', '\"', 'multiLine', 'true'"
-            parsed = f"from_csv(IF({is_text}, {text}, NULL), '{schema}', map({settings})) AS __row"
-            row, broken = "__row", "__row IS NULL OR __row.__corrupt IS NOT NULL"
-        names = self.stream.schema.names()
-        columns = [f"{row}.`{name}` AS `{name}`" for name in names]
-        carried = [f"make_valid_utf8({raw}) AS __raw", f"{is_text} AS __is_text", f"{fault} AS __fault", parsed]
-        if typed != "false":
-            columns = [f"IF({typed}, `{name}`, {row}.`{name}`) AS `{name}`" for name in names]
-            carried += [typed, *(f"`{name}`" for name in names)]
-        # Only rows of the log that are typed can be tombstones.
-        place = [_PLACE_NAMES, *([_TOMBSTONE] if typed != "false" else []), *(_LINES if has_lines else [])]
-        inner = f"(SELECT {', '.join([*carried, *place])} FROM {lines})"
-        malformed = (
-            f"CASE WHEN {typed} THEN NULL WHEN __fault IS NOT NULL THEN __fault "
-            f"WHEN NOT __is_text AND endswith(__raw, '{_CUT}') THEN 'line too long' "
-            f"WHEN NOT __is_text THEN 'invalid UTF-8' "
-            f"WHEN {broken} THEN 'malformed {format_}' END"
-        )
-        flat = f"(SELECT {', '.join([*columns, *place])}, {malformed} AS __malformed, __raw FROM {inner})"
-        # Of CSV files, the kernel has no lines: rows that are decoded go without them here too.
-        shown = "__raw" if parsed_as == "__raw" else "IF(__malformed IS NOT NULL, __raw, NULL)"
-        return self._judge(flat, "__malformed", shown, _TOMBSTONE if typed != "false" else "false", has_lines)
-
     def _files(self, spark: SparkSession, slice_: FileSlice) -> str:
-        if slice_.format == "csv":
-            return self._csv(spark, slice_)
-        # File names are paths, never patterns.
-        reader = spark.read.options(**dict(slice_.options)).option("__globPaths__", "false")
-        paths = list(slice_.paths)
-        ordered = self.stream.is_ordered
-        if slice_.format == "json":
-            line = "IF(startswith(value, '\ufeff'), substring(value, 2), value)"
-            rows = self._placed(reader.text(paths), slice_, f"CAST({line} AS BINARY) AS __raw", "value")
-            text = f"(SELECT * FROM {rows} WHERE trim(value) <> '')"
-            return self._lines(text, "json", options=slice_.options, has_lines=ordered)
-        rows = self._placed(reader.schema(self._ddl()).parquet(*paths), slice_, "*")
-        return self._typed(rows, has_lines=ordered)
-
-    def _csv(self, spark: SparkSession, slice_: FileSlice) -> str:
-        """Executors cut the files into records, which Spark parses."""
         options = dict(slice_.options)
-        header = options.pop("header", "false") == "true"
-        options.pop("enforceSchema", None)
-        reader = CsvReader(tuple(self.stream.schema.names()), options.get("sep", ","), header)
+        form = options.get("timestampFormat")
+        if slice_.format == "csv":
+            return self._csv(spark, slice_, options.get("sep", ","), options.get("header") == "true", form)
+        # File names are paths, never patterns.
+        reader = spark.read.option("__globPaths__", "false")
+        paths = list(slice_.paths)
+        if slice_.format == "parquet":
+            rows = self._placed(reader.schema(self._ddl()).parquet(*paths), slice_, "*")
+            return self._typed(self._with_place(rows, slice_), has_lines=self.stream.is_ordered)
+        line = "IF(startswith(value, '\ufeff'), substring(value, 2), value)"
+        lines = self._placed(reader.text(paths), slice_, f"CAST({line} AS BINARY) AS __raw", "value")
+        lines = lines.where("trim(value) <> ''").drop("value")
+        place = ", ".join(f"{name} BIGINT" for name in lines.columns[1:])
+        decoder = LineDecoder(self._read_as(form), "json")
+        decoded = lines.mapInArrow(partial(_decoded, decoder), f"{self._ddl(form)}, {_LINE}, {place}")
+        return self._of_lines(self._with_place(decoded, slice_), "json", form, self.stream.is_ordered)
 
-        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                yield from reader.read([(file["number"], file["path"]) for file in batch.to_pylist()])
-
+    def _csv(self, spark: SparkSession, slice_: FileSlice, delimiter: str, header: bool, form: str | None) -> str:
+        """Executors cut the files into records."""
+        reader = CsvReader(tuple(self.stream.schema.names()), delimiter, header)
+        decoder = LineDecoder(self._read_as(form), "csv", delimiter)
         files = [{"number": slice_.first + index, "path": path} for index, path in enumerate(slice_.paths)]
         names = spark.createDataFrame(pa.Table.from_pylist(files))
         count = max(1, min(len(files), spark.sparkContext.defaultParallelism))
-        base = self._register(names.repartition(count).mapInArrow(read, RECORDS), "rows")
+        schema = f"{self._ddl(form)}, {_LINE}, __o BIGINT, __block BIGINT, __landed BIGINT"
+        base = self._register(names.repartition(count).mapInArrow(partial(_records, reader, decoder), schema), "rows")
         ordered = self.stream.is_ordered
         # Where the order does not matter, the rows of a slice are at one offset, as the kernel has them.
-        offset, line = ("__o", ", __block, 0L AS __line") if ordered else (f"{slice_.first}L", "")
-        rows = (
-            f"(SELECT __raw, __text, __fault, 0 AS __p, {offset} AS __o, __landed, __landed AS __pt{line} FROM {base})"
-        )
-        parsed_as = "coalesce(__text, __raw)"
-        return self._lines(rows, "csv", "false", tuple(options.items()), ordered, parsed_as, "__fault")
+        place = "__o, __block, 0L AS __line" if ordered else f"{slice_.first}L AS __o"
+        columns = ", ".join(f"`{name}`" for name in self.stream.schema.names())
+        # Of CSV files, the kernel has no lines: rows that are decoded go without them here too.
+        raw = "IF(__malformed IS NOT NULL, __raw, NULL) AS __raw"
+        placed = f"(SELECT {columns}, __malformed, {raw}, 0 AS __p, {place}, __landed, __landed AS __pt FROM {base})"
+        return self._of_lines(placed, "csv", form, ordered)
 
-    def _placed(self, rows: DataFrame, slice_: FileSlice, *columns: str) -> str:
-        """Rows of files with their place; where their order matters they know their file and their line."""
+    def _of_lines(self, rows: str, format_: str, form: str | None, has_lines: bool) -> str:
+        """Decoded lines of files. Instants of a given form are text up to here: the form is one of Spark's."""
+        texts = [c.name for c in self.stream.schema.columns if c.type == TIMESTAMP] if form is not None else []
+        if texts:
+            instants = {name: f"try_to_timestamp(`{name}`, '{_escaped(form or '')}')" for name in texts}
+            columns = [f"{instants.get(name, f'`{name}`')} AS `{name}`" for name in self.stream.schema.names()]
+            reasons = [
+                f"WHEN `{name}` IS NOT NULL AND {sql} IS NULL "
+                f"THEN concat('malformed {format_}: {name} is TIMESTAMP, got \"', `{name}`, '\"')"
+                for name, sql in instants.items()
+            ]
+            malformed = f"CASE WHEN __malformed IS NOT NULL THEN __malformed {' '.join(reasons)} END AS __malformed"
+            place = [_PLACE_NAMES, *(_LINES if has_lines else [])]
+            rows = f"(SELECT {', '.join([*columns, malformed, '__raw', *place])} FROM {rows})"
+        return self._judge(rows, "__malformed", "__raw", has_lines=has_lines)
+
+    def _placed(self, rows: DataFrame, slice_: FileSlice, *columns: str) -> DataFrame:
+        """Rows of files with the time they landed; where their order matters they know their file and their line."""
         if not self.stream.is_ordered:
-            base = self._register(rows.selectExpr(*columns, _LANDED), "rows")
-            return f"(SELECT *, 0 AS __p, {slice_.first}L AS __o, __landed AS __pt FROM {base})"
+            return rows.selectExpr(*columns, _LANDED)
         names = functions.array(*(functions.lit(name) for name in _encoded_names(rows, slice_.paths)))
         number = functions.array_position(names, functions.col("_metadata.file_name")) + (slice_.first - 1)
-        placed = rows.select(
+        return rows.select(
             *(functions.expr(column) for column in (*columns, _LANDED)),
-            functions.expr("0 AS __p"),
             number.cast("BIGINT").alias("__o"),
             functions.expr("_metadata.file_block_start AS __block"),
             functions.monotonically_increasing_id().alias("__line"),
         )
-        return f"(SELECT *, __landed AS __pt FROM {self._register(placed, 'rows')})"
+
+    def _with_place(self, rows: DataFrame, slice_: FileSlice) -> str:
+        # Where the order does not matter, the rows of a slice are at one offset, as the kernel has them.
+        offset = "" if self.stream.is_ordered else f", {slice_.first}L AS __o"
+        return f"(SELECT *, 0 AS __p, __landed AS __pt{offset} FROM {self._register(rows, 'rows')})"
 
     def _frames(self, spark: SparkSession, slice_: FrameSlice) -> str:
         """Executors read the frames themselves."""
-        arrow_schema = self.stream.schema.to_arrow()
+        decoder = self._log_decoder(slice_.format)
         floor = slice_.landed_floor
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for frame in batch.to_pylist():
-                    rows = read_rows(tuple(frame.values()), arrow_schema, floor)
-                    yield from zoned(rows.combine_chunks()).to_batches()
+                    yield from _log_rows(decoder, read_rows(tuple(frame.values()), decoder.schema, floor)).to_batches()
 
         parallelism = spark.sparkContext.defaultParallelism
         tasks = min(int(spark.conf.get("spark.sql.shuffle.partitions") or parallelism), parallelism)
@@ -224,9 +193,11 @@ class Decoder:
         names = ("p", "path", "position", "length", "start", "end")
         refs = pa.Table.from_pylist([dict(zip(names, frame, strict=True)) for frame in slice_.frames])
         frames = spark.createDataFrame(refs).repartition(count)
-        rows = frames.mapInArrow(read, f"{self._ddl()}, __raw BINARY, __typed BOOLEAN, __tombstone BOOLEAN, {_PLACE}")
-        base = self._register(rows, "rows")
-        return self._lines(base, slice_.format, typed="__typed")
+        rows = frames.mapInArrow(read, f"{self._ddl()}, {_LINE}, __tombstone BOOLEAN, {_PLACE}")
+        return self._judge(self._register(rows, "rows"), "__malformed", "__raw", _TOMBSTONE)
+
+    def _log_decoder(self, format_: Format) -> LineDecoder:
+        return LineDecoder(self.stream.schema.to_arrow(), "csv" if format_ == "csv" else "json")
 
     def _judge(
         self, rows: str, malformed: str | None, raw: str, tombstone: str = "false", has_lines: bool = False
@@ -272,8 +243,14 @@ class Decoder:
         sent, received = stream.correction.sent_at, stream.correction.received_at
         return f"({micros} + unix_micros(`{received}`) - unix_micros(`{sent}`))"
 
-    def _ddl(self) -> str:
-        return ", ".join(f"`{c.name}` {spark_type(c.type)}" for c in self.stream.schema.columns)
+    def _ddl(self, timestamp_form: str | None = None) -> str:
+        return ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in self._read_as(timestamp_form))
+
+    def _read_as(self, timestamp_form: str | None) -> pa.Schema:
+        """The columns of the stream, with instants as text if they have a form of their own."""
+        columns = self.stream.schema.columns
+        texts = {TIMESTAMP: pa.string()} if timestamp_form is not None else {}
+        return pa.schema([(column.name, texts.get(column.type, column.type)) for column in columns])
 
 
 def temporary_name(*parts: str) -> str:
@@ -290,6 +267,51 @@ def _encoded_names(rows: DataFrame, paths: Sequence[str]) -> list[str]:
     """The names of files as Spark's metadata have them: encoded as in a URI."""
     hadoop: Any = rows.sparkSession._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]
     return [str(hadoop.Path(path).toUri().getRawPath()).rsplit("/", 1)[-1] for path in paths]
+
+
+def _log_rows(decoder: LineDecoder, rows: pa.Table) -> pa.Table:
+    """Rows of the log, typed or lines, with `__malformed`."""
+    if "__typed" in rows.column_names and pc.all(rows.column("__typed")).as_py():
+        nothing = pa.nulls(rows.num_rows, pa.string())
+        return _with_lines(rows.select(decoder.schema.names), nothing, nothing, rows)
+    decoded = decoder.decode(rows.column("__raw").to_pylist())
+    return _with_lines(decoded.rows, decoded.reasons, _texts(rows.column("__raw").to_pylist()), rows)
+
+
+def _decoded(decoder: LineDecoder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Lines of files as rows."""
+    for batch in batches:
+        lines = batch.column("__raw").to_pylist()
+        decoded = decoder.decode(lines)
+        yield from _with_lines(
+            decoded.rows, decoded.reasons, _texts(lines), pa.Table.from_batches([batch])
+        ).to_batches()
+
+
+def _records(reader: CsvReader, decoder: LineDecoder, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Records of CSV files as rows."""
+    for batch in batches:
+        for records in reader.read([(file["number"], file["path"]) for file in batch.to_pylist()]):
+            raw, instead = records.column("__raw").to_pylist(), records.column("__text").to_pylist()
+            decoded = decoder.decode(
+                [text if text is not None else line for line, text in zip(raw, instead, strict=True)]
+            )
+            reasons = pc.coalesce(records.column("__fault"), decoded.reasons)
+            table = pa.Table.from_batches([records]).drop_columns(["__text", "__fault"])
+            yield from _with_lines(decoded.rows, reasons, _texts(raw), table).to_batches()
+
+
+def _with_lines(rows: pa.Table, malformed: pa.Array, raw: pa.Array, given: pa.Table) -> pa.Table:
+    """Rows as Spark takes them: then why they are dead, their lines, and what else was given with these."""
+    rows = rows.append_column("__malformed", malformed).append_column("__raw", raw)
+    for name in given.column_names:
+        if name not in rows.column_names and name != "__typed":
+            rows = rows.append_column(name, given.column(name))
+    return zoned(rows.combine_chunks())
+
+
+def _texts(lines: Sequence[bytes | None]) -> pa.Array:
+    return pa.array([None if line is None else line.decode(errors="replace") for line in lines], pa.string())
 
 
 def _escaped(text: str) -> str:

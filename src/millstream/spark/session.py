@@ -36,7 +36,7 @@ _MEANING = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
-    # A field of the wrong type makes the line malformed, not the field NULL.
+    # A field of the wrong type makes the whole of `from_json` NULL, not the field.
     "spark.sql.json.enablePartialResults": "false",
 }
 # What a session can be told while Spark runs.

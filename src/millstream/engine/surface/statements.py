@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import isinf
 from typing import cast, get_args
 
-import pyarrow as pa
 from sqlglot import exp
 
 from millstream.api import Done, Effect, Outcome, Subscription
@@ -22,6 +22,7 @@ from millstream.engine.surface.result import Result
 from millstream.engine.surface.selecting import Selecting
 from millstream.model.errors import MillstreamError, did_you_mean, place_of
 from millstream.model.settings import EngineSettings, Kernel
+from millstream.sql import position_of
 from millstream.sql.statements import (
     CreateFunction,
     CreateSink,
@@ -189,6 +190,7 @@ class Statements:
                     hint=did_you_mean(name, (n.lower() for n in schema.names())),
                     position=place_of(name, insert.position),
                 )
+        _check_numbers(insert.query, text, source)
         rows, _ = Selecting(self.parts).select(insert.query, text, source)
         if rows.num_columns != len(names):
             raise MillstreamError(
@@ -196,10 +198,7 @@ class Statements:
                 f"{len(names)} columns are named, but the rows have {rows.num_columns}",
                 position=insert.position,
             )
-        table = rows.rename_columns(names)
-        arrays = [table.column(i) for i in range(table.num_columns)]
-        fixed = [_loosely(array, schema.find(name).type) for array, name in zip(arrays, names, strict=True)]  # type: ignore[union-attr]
-        accepted = self.inserting.insert_into(entry, pa.table(fixed, names=names))
+        accepted = self.inserting.insert_into(entry, rows.rename_columns(names))
         return Done("INSERT", "inserted", entry.name, accepted)
 
     def _delete(self, delete: Delete, text: str, source: str) -> Done:
@@ -218,17 +217,19 @@ def _created(create: CreateStream | CreateTable | CreateView | CreateFunction, e
     return "replaced" if create.or_replace else "kept"
 
 
+def _check_numbers(query: exp.Query, text: str, source: str) -> None:
+    """Refuse a literal beyond DOUBLE, which the store would take for an infinity."""
+    for literal in query.find_all(exp.Literal):
+        if literal.is_number and isinf(float(literal.this)):
+            raise MillstreamError(
+                "TYPE_MISMATCH",
+                f"the number {literal.this} is too large for a DOUBLE",
+                hint="write 'Infinity' if that is meant",
+                position=position_of(literal, text, source),
+            )
+
+
 def _bad_setting(option: SetOption, hint: str) -> MillstreamError:
     return MillstreamError(
         "BAD_SETTING", f"{option.name} cannot be {option.value!r}", hint=hint, position=option.position
     )
-
-
-def _loosely(array: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    """Literals of SQL come in types of their own: bring them to the column's where nothing is lost."""
-    if pa.types.is_timestamp(type_) and pa.types.is_timestamp(array.type):
-        return array.cast(pa.timestamp("us", array.type.tz)).cast(type_)
-    if pa.types.is_decimal(array.type) and pa.types.is_floating(type_):
-        # Arrow's own cast is off in the last bit.
-        return pa.chunked_array([pa.array([None if v is None else float(v) for v in array.to_pylist()], type_)])
-    return array
