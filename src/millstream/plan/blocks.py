@@ -7,7 +7,7 @@ date.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 from math import isfinite
 
@@ -37,6 +37,9 @@ from millstream.plan.relations import Relation
 from millstream.sql import position_of
 from millstream.sql.statements import CreateView
 from millstream.sql.windows import WindowCall
+
+_VALIDITY = ("__from", "__to")
+"""Columns of a version, besides those of its table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +109,10 @@ class BlockPlanner:
         self, select: exp.Select, name: str, sources: Sequence[Source], inner: Sequence[Source]
     ) -> QueryView | TopView:
         """The part for a select whose FROM items are `sources`; `inner` are read by subqueries in expressions."""
+        # First: columns in conditions that become SQL text are not found later.
+        read = [_read_columns(select, source.alias) for source in (*sources, *inner)]
         kept = [
-            self._keep(select, source, index, is_inner=index >= len(sources))
+            self._keep(select, source, index, read[index], is_inner=index >= len(sources))
             for index, source in enumerate((*sources, *inner))
         ]
         clocks = self._bound(select, sources, kept, inner)
@@ -120,12 +125,12 @@ class BlockPlanner:
         inputs = tuple(
             Input(
                 relation.name,
-                relation.columns,
+                _among(relation.columns, names, *_VALIDITY),
                 relation.append_only,
                 choice.input_keys.get(source.alias, ()),
                 optional_side(choice.optional[source.alias], aliases) if source.alias in choice.optional else None,
             )
-            for source, relation in zip((*sources, *inner), relations, strict=True)
+            for source, relation, names in zip((*sources, *inner), relations, read, strict=True)
         )
         outer = clocks.outer if clocks is not None else ()
         if outer:
@@ -203,7 +208,9 @@ class BlockPlanner:
 
     # -- streams kept as rows ------------------------------------------------------------------
 
-    def _keep(self, select: exp.Select, source: Source, index: int, *, is_inner: bool) -> AppendView | Relation:
+    def _keep(
+        self, select: exp.Select, source: Source, index: int, read: Set[str], *, is_inner: bool
+    ) -> AppendView | Relation:
         """The relation of a source in the store; a stream is kept as rows for this."""
         relation = source.relation
         part: AppendView | Relation = relation
@@ -221,9 +228,9 @@ class BlockPlanner:
             call = None if on_spark is not None else call
         if call is not None:
             inner = part if isinstance(part, Relation) else _relation(part)
-            part = self._windows(inner, call)
+            part = self._windows(inner, call, read)
         if source.as_of is not None:
-            part = replace(relation, name=relation.name + VERSIONS, columns=(*relation.columns, "__from", "__to"))
+            part = replace(relation, name=relation.name + VERSIONS, columns=(*relation.columns, *_VALIDITY))
         placed = exp.Table(this=exp.to_identifier(f"__in{index}", quoted=True))
         placed.set("alias", exp.TableAlias(this=exp.to_identifier(source.alias, quoted=True)))
         source.item.replace(placed)
@@ -270,8 +277,8 @@ class BlockPlanner:
         self.parts.append(part)
         return part
 
-    def _windows(self, relation: Relation, call: WindowCall) -> Relation:
-        """A relation with the windows of each row: a row for each."""
+    def _windows(self, relation: Relation, call: WindowCall, read: Set[str]) -> Relation:
+        """A relation with the windows of each row, a row for each, and the columns that are read."""
         time = next((c for c in relation.columns if c.lower() == (call.time_column or "").lower()), None)
         if time is None:
             unknown = self.error("UNKNOWN_COLUMN", f"{relation.name} has no column {call.time_column!r}", None)
@@ -279,16 +286,16 @@ class BlockPlanner:
         instant = f"epoch_us({quote(time)})"
         newest = f"({instant} - (({instant} - {call.offset}) % {call.slide} + {call.slide}) % {call.slide})"
         starts = f"unnest(range({newest}, {instant} - {call.size}, -{call.slide}))"
-        own = ", ".join(quote(column) for column in relation.columns)
+        columns = _among(relation.columns, read, time)
+        own = ", ".join(quote(column) for column in columns)
         sql = (
             f'SELECT {own}, make_timestamp("__ws") AS "window_start", make_timestamp("__ws" + {call.size}) AS '
             f'"window_end" FROM (SELECT *, {starts} AS "__ws" FROM "__in0")'
         )
-        columns = (*relation.columns, *WINDOW_COLUMNS)
-        inputs = (Input(relation.name, relation.columns, relation.append_only),)
-        part = self._view(self.new_name(), sql, columns, inputs, method="delta", key=())
+        inputs = (Input(relation.name, columns, relation.append_only),)
+        part = self._view(self.new_name(), sql, (*columns, *WINDOW_COLUMNS), inputs, method="delta", key=())
         self.parts.append(part)
-        return Relation(part.name, columns, append_only=part.only_grows)
+        return Relation(part.name, part.columns, append_only=part.only_grows)
 
     # -- bounds --------------------------------------------------------------------------------
 
@@ -400,6 +407,16 @@ def source_table(source: Source, call: WindowCall | None) -> exp.Expr:
     copy = source.table.copy()
     copy.set("alias", None)
     return copy
+
+
+def _read_columns(select: exp.Select, alias: str) -> set[str]:
+    """The names of the columns that a select reads from one of its sources."""
+    return {folded(column.name) for column in select.find_all(exp.Column) if folded(column.table) in (alias, "")}
+
+
+def _among(columns: Sequence[str], read: Set[str], *always: str) -> tuple[str, ...]:
+    """The columns that are read, in an order that does not depend on the others."""
+    return tuple(sorted(column for column in columns if folded(column) in read or column in always))
 
 
 def _relation(part: AppendView) -> Relation:

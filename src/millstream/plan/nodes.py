@@ -276,6 +276,7 @@ class Input:
 
     relation: str
     columns: tuple[str, ...]
+    """The columns that the query reads; the relation may have others."""
     append_only: bool
     """Whether rows are only ever added, each marked with its epoch."""
     key: tuple[str, ...] = ()

@@ -30,7 +30,7 @@ from millstream.model.time import Clock
 from millstream.plan.compute import Compute, Streaming
 from millstream.plan.nodes import Stream, ViewPlan
 from millstream.plan.queries import plan_query
-from millstream.plan.relations import Relation
+from millstream.plan.relations import Relation, Relations
 from millstream.sources import SOURCES, Connector, Opening, Source, StreamOptions, TableOptions
 from millstream.sql import check_query, render
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Drop
@@ -352,14 +352,19 @@ class Definitions:
         def find(name: str) -> Relation | None:
             return relation if name.lower() == relation.name.lower() else self._relation(name)
 
-        return plan_query(replace(create, query=create.query.copy()), find, self._types)
+        return self._plan(create, find)
 
     def plan_statement(self, create: CreateView) -> ViewPlan:
         text = create.position.text if create.position else ""
         source = create.position.source if create.position else "<sql>"
         check_query(create.query, text=text, source=source, continuous=True, udfs=self.functions.names())
+        return self._plan(create, self._relation)
+
+    def _plan(self, create: CreateView, find: Relations) -> ViewPlan:
+        text = create.position.text if create.position else ""
+        source = create.position.source if create.position else "<sql>"
         query = self.functions.bind(create.query.copy(), text, source)
-        return plan_query(replace(create, query=query), self._relation, self._types)
+        return plan_query(replace(create, query=query), find, self._types)
 
     def _relation(self, name: str) -> Relation | None:
         """What a query finds under a name."""

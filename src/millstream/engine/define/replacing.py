@@ -8,17 +8,16 @@ reads the view fits both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from millstream.engine.define.catalog import SUCCESSOR, Catalog, Successor, ViewEntry, read_names
 from millstream.engine.define.definitions import Definitions
+from millstream.engine.define.readers import Readers
 from millstream.model.errors import MillstreamError, Position
 from millstream.model.settings import ViewOptions
 from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, ViewPlan
-from millstream.plan.relations import Relation
 from millstream.sql import render
 from millstream.sql.statements import CreateView, Rebuild
 from millstream.store import commands
@@ -74,7 +73,8 @@ class Replacing:
             return
         if _without_options(old) == _without_options(new):
             if old.view.only_grows != new.view.only_grows:
-                self._check_readers(entry, statement, self._columns(entry), create.position)
+                columns = self.store.columns(entry.name)
+                self._check_readers(entry, columns, columns, new, create.position)
             streams = self.definitions.streams_with_letters()
             self.store.apply(commands.ChangeView(old, new, render(statement), self._ending(entry), streams))
             entry.statement, entry.plan, entry.successor = statement, new, None
@@ -102,7 +102,7 @@ class Replacing:
         entry = self.catalog.view(statement.name)
         share = entry.name not in self.store.failures() and self._is_another(entry, statement)
         entry.successor = self._successor(entry, statement, share=share)
-        entry.successor.changes_columns = self._columns(entry) != self._columns(entry, built=True)
+        entry.successor.changes_columns = self._changes_columns(entry)
 
     def is_ready(self, entry: ViewEntry) -> bool:
         """Whether a successor is where its streams are."""
@@ -130,17 +130,18 @@ class Replacing:
         successor, ending = self._successor(entry, statement, share=share), self._ending(entry)
         try:
             typed = self.definitions.typed(successor.parts, backfill=backfill)
-            if share and (ending or self._readers(entry)):
+            if share and (ending or self._readers(entry).names()):
                 now = self.definitions.clock.now()
-                columns = _named(self.store.preview(typed.plan, typed.deltas, now, ending))
-                self._check_readers(entry, statement, columns, statement.position)
+                columns = self.store.preview(typed.plan, typed.deltas, now, ending)
+                new = self.definitions.plan_statement(statement)
+                self._check_readers(entry, self.store.columns(entry.name), columns, new, statement.position)
             incarnation = self.definitions.new_incarnation()
             self.definitions.store_view(typed, statement, incarnation=incarnation, kind="successor", instead_of=ending)
         except BaseException:
             self.definitions.tidy_forms()
             raise
         entry.successor = successor
-        successor.changes_columns = self._columns(entry) != self._columns(entry, built=True)
+        successor.changes_columns = self._changes_columns(entry)
         self.definitions.tidy_forms()
 
     def _successor(self, entry: ViewEntry, statement: CreateView, *, share: bool) -> Successor:
@@ -162,17 +163,23 @@ class Replacing:
     def _is_behind(self, plan: ViewPlan) -> bool:
         return any(self.store.view_progress(part.name) is not None for part in plan.on_spark)
 
-    def _columns(self, entry: ViewEntry, *, built: bool = False) -> list[tuple[str, str]]:
-        return _named(self.store.columns(entry.name + SUCCESSOR if built else entry.name))
+    def _changes_columns(self, entry: ViewEntry) -> bool:
+        return bool(self.store.columns(entry.name) != self.store.columns(entry.name + SUCCESSOR))
 
-    def _readers(self, entry: ViewEntry) -> list[ViewEntry]:
-        """The views that read a view, or will when they are replaced."""
-        return [
-            view
-            for view in self.catalog.views()
-            if entry.name in self.definitions.plan(view).reads()
-            or (view.successor is not None and entry.name in view.successor.parts.reads())
-        ]
+    def _readers(self, entry: ViewEntry) -> Readers:
+        return Readers(self.definitions, self.catalog, entry, self.store.failures().__contains__)
+
+    def _check_readers(
+        self, entry: ViewEntry, before: pa.Schema, after: pa.Schema, new: ViewPlan, position: Position | None
+    ) -> None:
+        """The views that read this one must be the same over the new definition."""
+        self._readers(entry).check(
+            dict(zip(before.names, before.types, strict=True)),
+            dict(zip(after.names, after.types, strict=True)),
+            grew=self.definitions.plan(entry).view.only_grows,
+            grows=new.view.only_grows,
+            position=position,
+        )
 
     # -- what does not go ----------------------------------------------------------------------
 
@@ -205,35 +212,6 @@ class Replacing:
                 position=position,
             )
 
-    def _check_readers(
-        self, entry: ViewEntry, statement: CreateView, built: Sequence[tuple[str, str]], position: Position | None
-    ) -> None:
-        """The views that read this one must be what they are over the new one too, which has the columns `built`."""
-        columns, after = dict(self._columns(entry)), dict(built)
-        plan = self.definitions.plan_statement(statement)
-        relation = Relation(entry.name, tuple(after), append_only=plan.view.only_grows)
-        broken: list[str] = []
-        for view in self.catalog.views():
-            # One that stands still is rebuilt from what it finds then.
-            if entry.name not in self.definitions.reads(view) or view.name in self.store.failures():
-                continue
-            old = self.definitions.plan(view)
-            used = {c for part in old.in_store for i in part.inputs if i.relation == entry.name for c in i.columns}
-            same_types = all(after.get(column) == columns[column] for column in used)
-            if not same_types or self.definitions.plan_over(view.statement, relation) != old:
-                broken.append(view.name)
-        if columns != after or plan.view.only_grows != self.definitions.plan(entry).view.only_grows:
-            others = [view for view in self.catalog.views() if view.successor is not None and view is not entry]
-            broken += [v.name for v in others if v.successor and entry.name in v.successor.parts.reads()]
-        if broken:
-            raise MillstreamError(
-                "IN_USE",
-                f"{entry.name} is read by {', '.join(sorted(set(broken)))}, which would not fit the new definition",
-                detail="its columns or their types would change, or its rows could change where now they only come",
-                hint="drop these views first, or keep the columns that they read",
-                position=position,
-            )
-
     def check_settled(self, create: CreateView) -> None:
         """A new view cannot be over one that stands still, or is about to have other columns or rows of another
         nature."""
@@ -251,10 +229,6 @@ class Replacing:
                     hint="wait until SHOW VIEWS says that it is live",
                     position=create.position,
                 )
-
-
-def _named(schema: pa.Schema) -> list[tuple[str, str]]:
-    return [(field.name, str(field.type)) for field in schema]
 
 
 def _without_options(plan: ViewPlan) -> ViewPlan:

@@ -301,7 +301,7 @@ def _before(input_: Input) -> str:
         # It loses rows only when it is built anew.
         older = f"SELECT * FROM {internal(input_.relation, 'rows')} WHERE __epoch < {NAMED.epoch}"
         return f"({older} UNION ALL BY NAME SELECT * FROM {removed(input_.relation)})"
-    columns = ", ".join(quote(column) for column in input_.columns)
+    columns = ", ".join(quote(column) for column in input_.columns) or "1 AS __"
     now, come, gone = _readable(input_.relation), added(input_.relation), removed(input_.relation)
     return (
         f"(SELECT {columns} FROM {now} EXCEPT ALL SELECT {columns} FROM {come} UNION ALL SELECT {columns} FROM {gone})"

@@ -51,7 +51,7 @@ class Swapping:
     def run(self) -> bool:
         """Put the new contents in place; whether readers see a difference."""
         self._compare()
-        if self._same_columns() and self._same_rows():
+        if self._keeps_rows():
             self._apply()
         else:
             self._exchange()
@@ -90,6 +90,10 @@ class Swapping:
     def _same_columns(self) -> bool:
         return self._columns(public(self._name)) == self._columns(public(self._built))
 
+    def _keeps_rows(self) -> bool:
+        """Whether the rows that both have stay as they are, with their epochs."""
+        return self._same_columns() and self._same_rows()
+
     def _same_rows(self) -> bool:
         """Whether both are kept as bags of the same rows, so that the old bag can become the new one."""
         old, new = self._old, self._new
@@ -104,7 +108,7 @@ class Swapping:
         extra, names = "", ""
         if self._same_columns():
             names = self._own
-            if self._same_rows():
+            if self._keeps_rows():
                 maintainer = maintainer_of(self._new)
                 assert isinstance(maintainer, Append | QueryMaintainer)
                 names = ", ".join(maintainer.kept)
@@ -113,11 +117,15 @@ class Swapping:
         else:
             there = self._columns(new)
             names = ", ".join(quote(name) for name, type_ in self._columns(old) if (name, type_) in there) or "1 AS __"
+        # In tables that are exchanged every row comes with this epoch, so to readers all that were there are gone.
+        all_new = self._new.only_grows and not self._keeps_rows()
         for table, more, less, head in (
             (removed(self._name), old, new, ""),
             (added(self._name), new, old, extra),
         ):
-            difference = f"SELECT {names} FROM {more} EXCEPT ALL SELECT {names} FROM {less}"
+            difference = f"SELECT {names} FROM {more}"
+            if not all_new:
+                difference += f" EXCEPT ALL SELECT {names} FROM {less}"
             self.connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {head}* FROM ({difference})")
 
     # -- contents and changelog ----------------------------------------------------------------
