@@ -121,8 +121,8 @@ class InProcessCompute:
     def streaming(
         self, format_: str, path: str | None, options: Mapping[str, str], schema: Schema, checkpoint: Path
     ) -> PushedRows:
-        """Rows that a test pushes, for the only stream of the kind: see `push`."""
-        (source,) = self.sources
+        """Rows that a test pushes, for the stream that names them as its path, or for the only one: see `push`."""
+        (source,) = self.sources if path is None else [each for each in self.sources if each.name == path]
         return source
 
     def push(self, stream: str, *batches: pa.Table) -> PushedRows:
@@ -164,12 +164,20 @@ class PushedRows:
     deliver: Deliver | None = None
 
     def run_available(self, deliver: Deliver) -> None:
+        if self.ended is not None:
+            raise self.ended
         for number, batch in enumerate(self.batches):
             deliver(BatchSlice(batch, number))
 
     def start(self, deliver: Deliver) -> None:
-        self.deliver = deliver
         self.run_available(deliver)
+        self.deliver = deliver
+
+    def push(self, batch: pa.Table) -> None:
+        """Another batch, while the query runs."""
+        assert self.deliver is not None
+        self.batches.append(batch)
+        self.deliver(BatchSlice(batch, len(self.batches) - 1))
 
     def stop(self) -> None:
         self.deliver = None

@@ -25,6 +25,9 @@ class StreamStatus(TypedDict):
     """The sum of its offsets: for a log, the rows read."""
     waiting: int | None
     """Rows in the log that no epoch has read; None where the source cannot tell."""
+    state: str
+    """`live` or `failing`: a source that cannot be read is tried again."""
+    error: str | None
 
 
 class ViewStatus(TypedDict):
@@ -59,7 +62,7 @@ class Status(TypedDict):
     """When the last epoch was committed."""
     running: bool
     failure: str | None
-    """What ended background processing, if anything did."""
+    """What background processing fails at, if anything; it is tried again. Streams and sinks have their own errors."""
     rows_in: int
     rows_late: int
     """Summed over views."""

@@ -53,7 +53,7 @@ def _summary(data: Path, status: Status) -> Text:
 
 
 def _streams(db: Connection, status: Status) -> Table:
-    table = _table("stream", "kind", "source", "watermark", "lag", "late", "dead")
+    table = _table("stream", "kind", "source", "watermark", "lag", "late", "dead", "state")
     for stream in status["streams"]:
         letters = _letters(db, stream["name"])
         table.add_row(
@@ -64,8 +64,13 @@ def _streams(db: Connection, status: Status) -> Table:
             "?" if stream["waiting"] is None else f"{stream['waiting']:,}",
             _alarming(letters["late"], "yellow"),
             _alarming(letters["dead"], "red"),
+            Text(stream["state"]) if stream["error"] is None else Text(_first_line(stream["error"]), style="bold red"),
         )
     return table
+
+
+def _first_line(error: str) -> str:
+    return f"failing: {error.splitlines()[0]}"
 
 
 def _alarming(number: int, colour: str) -> Text:

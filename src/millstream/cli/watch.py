@@ -1,7 +1,8 @@
 """Continuous processing as `millstream run` shows it.
 
 Owns the line of each epoch on stderr and the views of `--watch`. What always holds: where epochs come faster
-than a reader can follow, several share a line, so that no row is left out of the counts.
+than a reader can follow, several share a line, so that no row is left out of the counts. A failure is shown when it
+begins and when it is over, and ends nothing: what fails is tried again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _WATCH_SECONDS = 1.0
 
 
 def run_until_stopped(db: Connection, *, watch: bool, format: Format) -> None:
-    """Process continuously, show each epoch, until Ctrl-C or a failure."""
+    """Process continuously, show each epoch, until Ctrl-C."""
     with stop_on_interrupt() as stop:
         db.start()
         note("running; Ctrl-C stops")
@@ -49,15 +50,15 @@ def run_until_stopped(db: Connection, *, watch: bool, format: Format) -> None:
 def _show_live(db: Connection, stop: threading.Event, epochs: EpochLines, views: ViewWatch | None) -> None:
     spinner = Spinner("dots", text=progress_line(db.status()))
     with Live(spinner, console=ERR, refresh_per_second=8, transient=True) as live:
-        while not stop.wait(_LOOK_SECONDS) and (status := db.status())["failure"] is None:
+        while not stop.wait(_LOOK_SECONDS):
             epochs.look()
-            spinner.update(text=progress_line(status))
+            spinner.update(text=progress_line(db.status()))
             if views is not None and views.is_due():
                 live.update(Group(*views.tables(), spinner))
 
 
 def _show_lines(db: Connection, stop: threading.Event, epochs: EpochLines, views: ViewWatch | None) -> None:
-    while not stop.wait(_LOOK_SECONDS) and db.status()["failure"] is None:
+    while not stop.wait(_LOOK_SECONDS):
         epochs.look()
         if views is not None and views.is_due():
             views.show()
@@ -71,9 +72,11 @@ class EpochLines:
     def __init__(self, db: Connection) -> None:
         self._db = db
         self._shown = db.status()["epoch"]
+        self._failing: dict[str, str] = {}
 
     def look(self) -> None:
-        """Print what has been committed since the last look."""
+        """Print what has been committed since the last look, and what has begun or ceased to fail."""
+        self._look_at_failures()
         epochs = self._db.epochs(self._shown).rows()
         if not epochs:
             return
@@ -81,6 +84,19 @@ class EpochLines:
         for group in groups:
             ERR.print(epoch_line(group), soft_wrap=True)
         self._shown = epochs[-1]["epoch"]
+
+    def _look_at_failures(self) -> None:
+        status = self._db.status()
+        failing = {"processing": status["failure"]} if status["failure"] is not None else {}
+        for kind, each in [("stream", s) for s in status["streams"]] + [("sink", s) for s in status["sinks"]]:
+            if each["error"] is not None:
+                failing[f"{kind} {each['name']}"] = each["error"]
+        for name, error in failing.items():
+            if self._failing.get(name) != error:
+                note(f"{name} fails and is tried again: {error}")
+        for name in self._failing.keys() - failing.keys():
+            note(f"{name} goes on")
+        self._failing = failing
 
 
 class ViewWatch:

@@ -7,13 +7,13 @@ makes a batch repeatable; whether it has been processed is known by the store al
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import LostPartError, MillstreamError
 from millstream.model.schema import Schema, spark_type
 from millstream.plan.compute import Deliver
 from millstream.plan.slices import BatchSlice
@@ -55,17 +55,28 @@ class StreamingSource:
         self._start(deliver, available_now=False)
 
     def stop(self) -> None:
-        if self._query is not None:
-            self._query.stop()
-            self._query = None
+        query, self._query = self._query, None
+        if query is not None:
+            # A Spark that is gone has no queries.
+            with suppress(LostPartError), reported("SPARK_SOURCE_FAILED"):
+                query.stop()
         self._deliver = None
 
     def failure(self) -> MillstreamError | None:
         """Why a running query has ended, if it has."""
         if isinstance(self._failure, MillstreamError):
             return self._failure
-        error = self._query.exception() if self._query is not None else None
-        return spark_error(error) if error is not None else None
+        query = self._query
+        if query is None:
+            return None
+        try:
+            with reported():
+                error = query.exception()
+                if error is None and not query.isActive:
+                    return MillstreamError("SPARK_SOURCE_FAILED", "the streaming query has ended")
+        except MillstreamError as lost:
+            return lost
+        return spark_error(error, "SPARK_SOURCE_FAILED") if error is not None else None
 
     def _start(self, deliver: Deliver, available_now: bool) -> None:
         self._failure = None
@@ -98,11 +109,12 @@ class StreamingSource:
     def _wait(self) -> None:
         assert self._query is not None
         try:
-            self._query.awaitTermination()
-        except PySparkException as error:
+            with reported("SPARK_SOURCE_FAILED"):
+                self._query.awaitTermination()
+        except MillstreamError:
             if isinstance(self._failure, MillstreamError):
                 raise self._failure from None
-            raise spark_error(error, code="SPARK_SOURCE_FAILED") from None
+            raise
         finally:
             self._query = None
             self._deliver = None

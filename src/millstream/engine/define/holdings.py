@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from millstream.engine.define.catalog import Catalog, StreamEntry
@@ -25,6 +25,8 @@ class Holdings:
     catalog: Catalog
     log: Log
     checkpoints: Path
+    in_use: set[str] = field(default_factory=set)
+    """The incarnations whose checkpoints streaming queries use: those stay until the queries have ended."""
 
     # -- topics --------------------------------------------------------------------------------
 
@@ -97,7 +99,7 @@ class Holdings:
                     self.log.rename_topic(own.name, entry.name)
         with suppress(FileNotFoundError):
             for checkpoint in self.checkpoints.iterdir():
-                if checkpoint.name not in live:
+                if checkpoint.name not in live and checkpoint.name not in self.in_use:
                     shutil.rmtree(checkpoint, ignore_errors=True)
 
     @staticmethod

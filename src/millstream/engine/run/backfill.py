@@ -8,6 +8,8 @@ that a join over the past keeps no more than one over live rows.
 
 Beside live epochs, slices are as large as can be committed in a small part of the time that such an
 epoch takes, and Spark reads them with all cores but one.
+
+A view whose history cannot be read keeps its progress and is tried again, later each time; the others go on.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from functools import partial
 from millstream.engine.define.catalog import SUCCESSOR, StreamEntry, Successor, ViewEntry, read_names
 from millstream.engine.define.replacing import Replacing
 from millstream.engine.run.epochs import Epoch, EpochLoop, clock_after, newest_before
+from millstream.engine.run.health import Health, HistoryFailedError
 from millstream.engine.run.isolation import view_of
 from millstream.engine.run.pace import Cost
 from millstream.engine.run.reads import Job, Read, Reader
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.model.progress import Progress
 from millstream.model.recovery import again
 from millstream.plan.nodes import View, ViewPlan
@@ -53,17 +56,25 @@ class History:
     reader: Reader
     beside: Reader
     """Reads while live epochs run."""
+    health: Health = field(init=False)
+    """Of histories, by incarnation and part."""
     _turn: Cost = field(init=False, default=Cost(0.025, 1e-6))
     """What it costs to commit a slice."""
     _left: int | None = field(init=False, default=None)
     """How much the last slice had that was read up to where the stream was then."""
 
+    def __post_init__(self) -> None:
+        self.health = Health(self.loop.clock)
+
     def step(self, *, beside: bool = False) -> bool:
-        """Read one slice for one view, or put one in place that was built anew; False when there is nothing to do."""
+        """Read one slice for one view, or put one in place that was built anew; False when there is nothing to do.
+
+        Raises `HistoryFailedError` if the slice cannot be read: the next call goes on with other views.
+        """
         return again(lambda: self._step(beside))
 
     def _step(self, beside: bool) -> bool:
-        loop = self.loop
+        loop, asked = self.loop, self.health.asked
         with loop.lock:
             if self._recover_one() or self._swap_one():
                 return True
@@ -75,19 +86,27 @@ class History:
                 return False
             live = loop.progress(behind.entry)
             most = loop.settings.max_epoch_rows
-            job = self._job(behind, live, min(self._rows_beside(), most) if beside else most)
+            try:
+                job = self._job(behind, live, min(self._rows_beside(), most) if beside else most)
+                read = self._read(job, self.reader) if job is not None and self._is_last(job, live) else None
+            except UnavailableError:
+                raise
+            except Exception as error:
+                raise self._fail(behind, error, asked) from None
             if job is None:
                 self._join(behind, live)
                 return True
-            if self._is_last(job, live):
-                self._read_and_commit(behind, job)
+            if read is not None:
+                self._commit_and_close(behind, read)
                 return True
         try:
-            (read,) = (self.beside if beside else self.reader).read((job,))
-        except Exception:
+            read = self._read(job, self.beside if beside else self.reader)
+        except UnavailableError:
+            raise
+        except Exception as error:
             with loop.lock:
                 if self._is_current(behind):
-                    raise
+                    raise self._fail(behind, error, asked) from None
             # The stream or the view was dropped while it was read.
             return True
         try:
@@ -98,6 +117,25 @@ class History:
         finally:
             read.opened.close()
         return True
+
+    def _fail(self, behind: Behind, error: Exception, asked: int) -> HistoryFailedError:
+        """Note that the history of a view cannot be read now."""
+        for part in behind.parts:
+            noted = self.health.fail(self._key(part.name), error, asked)
+        return HistoryFailedError(noted)
+
+    def _key(self, part: str) -> str:
+        """What the health of a part's history is noted under: another view of the name has another."""
+        entry = self.loop.catalog.find(view_of(part).removesuffix(SUCCESSOR))
+        return f"{entry.incarnation if entry is not None else ''} {part}"
+
+    def failure(self) -> MillstreamError | None:
+        """Why the history of some view cannot be read, if it cannot."""
+        parts = self.loop.store.views_behind()
+        self.health.keep({self._key(part) for part in parts})
+        still = self.loop.isolation.stands_still
+        errors = (self.health.error(self._key(part)) for part in parts if not still(view_of(part)))
+        return next((error for error in errors if error is not None), None)
 
     def is_done(self) -> bool:
         """Whether no view reads history or waits to be put in place or rebuilt. Asks nothing of Spark."""
@@ -126,6 +164,10 @@ class History:
             )
         if not words and self._parts_behind(entry.name):
             words.append(f"reading history{self._done(entry, entry.name, entry.plan)}")
+        behind = [*self._parts_behind(entry.name), *self._parts_behind(entry.name + SUCCESSOR)]
+        errors = [error for part in behind if (error := self.health.error(self._key(part))) is not None]
+        if errors and not any(map(failure, (entry.name, entry.name + SUCCESSOR))):
+            words.append(f"failing: {errors[0].message}")
         return "; ".join(words) or "live"
 
     def _parts_behind(self, name: str) -> dict[str, Progress]:
@@ -142,7 +184,11 @@ class History:
             stream = streams.get(part) or (next(iter(only)) if len(only) == 1 else None)
             if stream is None:
                 return ""
-            shares.append(self._share(self.loop.catalog.stream(stream), progress))
+            try:
+                shares.append(self._share(self.loop.catalog.stream(stream), progress))
+            except Exception:
+                # A source that fails cannot tell where its rows begin.
+                return ""
         return f", {min(shares, default=1.0) * 100:.0f} % done"
 
     def _share(self, entry: StreamEntry, progress: Progress) -> float:
@@ -159,7 +205,7 @@ class History:
             found: dict[str, Behind] = {}
             for part in plan.on_spark:
                 progress = self.loop.store.view_progress(part.name)
-                if progress is None:
+                if progress is None or self.health.rests(self._key(part.name)):
                     continue
                 entry = self.loop.catalog.stream(part.stream)
                 known = found.get(entry.name)
@@ -212,8 +258,12 @@ class History:
         epoch.views.extend(ViewPart(part, None, *epoch.marks_of(part)) for part in behind.parts)
         self.loop.commit(epoch.part({}))
 
-    def _read_and_commit(self, behind: Behind, job: Job) -> None:
-        (read,) = self.reader.read((job,))
+    @staticmethod
+    def _read(job: Job, reader: Reader) -> Read:
+        (read,) = reader.read((job,))
+        return read
+
+    def _commit_and_close(self, behind: Behind, read: Read) -> None:
         try:
             self._commit(behind, read)
         finally:
@@ -237,6 +287,8 @@ class History:
             epoch.judge(read, part, None if done else moved)
         epoch.fetch_set_aside([read])
         loop.commit(epoch.part({"spark_ms": read.seconds * 1000}))
+        for part in behind.parts:
+            self.health.recovered(self._key(part.name))
         self._turn = self._turn.learn(read.stats.rows, loop.timer() - began)
 
     def _rows_beside(self) -> int:

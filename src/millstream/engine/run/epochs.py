@@ -2,7 +2,8 @@
 
 One epoch covers every stream that has new rows. Draining, continuous running and reading history
 are the same code: whoever calls, an epoch takes rows with their offsets and commits the offsets
-with the results. Nothing is recorded when nothing happened.
+with the results. Nothing is recorded when nothing happened. A source that cannot be read is left out of the epoch:
+its offsets, its watermark and its clock stay, and `health` says when it is tried again.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from millstream.engine.define.catalog import SUCCESSOR, Catalog, StreamEntry, ViewEntry
+from millstream.engine.run.health import Health, SourceFailedError
 from millstream.engine.run.isolation import Isolation, view_of
 from millstream.engine.run.judging import judge
 from millstream.engine.run.letters import fetch_dead, fetch_set_aside
 from millstream.engine.run.pace import Pace
 from millstream.engine.run.reads import Following, Job, Read, Reader
 from millstream.engine.run.turns import Turns
+from millstream.model.errors import UnavailableError
 from millstream.model.lateness import Lateness
 from millstream.model.progress import BEGINNING, Progress
 from millstream.model.recovery import again
@@ -54,6 +57,8 @@ class EpochLoop:
     """Seconds: what measures how long things take."""
     pace: Pace = field(init=False)
     isolation: Isolation = field(init=False)
+    health: Health = field(init=False)
+    """Of sources, by the incarnations of their streams."""
     next_due_at: int | None = None
     seconds: float = 0.0
     """How long the last epoch over live rows took."""
@@ -62,6 +67,7 @@ class EpochLoop:
     def __post_init__(self) -> None:
         self.pace = Pace(self.settings.max_epoch_rows)
         self.isolation = Isolation(self.catalog, self.store)
+        self.health = Health(self.clock)
         self.aim_at(self.settings.target_latency)
 
     def aim_at(self, target_latency: str | None) -> None:
@@ -69,13 +75,18 @@ class EpochLoop:
         self.pace.target = None if target_latency is None else parse_duration(target_latency) / MICROS
 
     def ends(self) -> dict[str, Offsets]:
-        """How far every stream reaches now."""
-        return {entry.name: entry.source.end() for entry in self.catalog.streams()}
+        """How far every stream reaches now, as far as the sources answer."""
+        found: dict[str, Offsets] = {}
+        for entry in self.catalog.streams():
+            with self.health.confined(entry.incarnation):
+                found[entry.name] = entry.source.end()
+        return found
 
     def run(self, until: Mapping[str, Offsets] | None = None) -> int | None:
         """One epoch over what there is, or over what there is before `until`; None when there is nothing to do.
 
-        Where `until` is given somebody waits for all of it, so epochs are as large as they may be.
+        Where `until` is given somebody waits for all of it, so epochs are as large as they may be, and streams that it
+        does not name are left alone. Raises `SourceFailedError` if sources failed and nothing else was to be done.
         """
         with self.lock:
             if not self._knows_timers:
@@ -98,21 +109,25 @@ class EpochLoop:
             cut = Cut(landed, {0: slice_.batch_id + 1})
             newest = newest_before(entry, self.progress(entry))
             jobs = (Job(entry, start, cut, self.plans_of(entry), now, newest),)
-            return again(lambda: self._run(jobs, None))
+            number = again(lambda: self._run(jobs, None))
+            self.health.recovered(entry.incarnation)
+            return number
 
     def _jobs(self, done: Mapping[str, Progress], until: Mapping[str, Offsets] | None) -> tuple[Job, ...]:
         """What can be read next; `done` says where streams will be whose epoch is under way."""
         jobs = []
         now = self.clock.now()
-        waiting = self._waiting(done)
+        waiting = self._waiting(done, until)
         limits = self.pace.limits(waiting) if until is None else {}
         for entry in self.catalog.streams():
-            if not waiting[entry.name]:
+            if not waiting.get(entry.name):
                 continue
             progress = done.get(entry.name, self.progress(entry))
             start = progress.offsets
-            end = None if until is None else until.get(entry.name, {})
-            cut = entry.source.cut(start, limits.get(entry.name, self.settings.max_epoch_rows), end)
+            end = None if until is None else until[entry.name]
+            cut = None
+            with self.health.confined(entry.incarnation):
+                cut = entry.source.cut(start, limits.get(entry.name, self.settings.max_epoch_rows), end)
             if cut is not None:
                 newest = newest_before(entry, progress)
                 jobs.append(Job(entry, dict(start), cut, self.plans_of(entry), now, newest))
@@ -125,12 +140,21 @@ class EpochLoop:
         waits = until is None and (not self.pace.is_pressed or self._pause(done) > 0)
         return () if waits else self._jobs(done, until)
 
-    def _waiting(self, done: Mapping[str, Progress]) -> dict[str, int]:
-        """The offsets of each stream that no epoch has taken yet."""
-        return {
-            entry.name: entry.source.waiting(done.get(entry.name, self.progress(entry)).offsets)
-            for entry in self.catalog.streams()
-        }
+    def _waiting(self, done: Mapping[str, Progress], until: Mapping[str, Offsets] | None = None) -> dict[str, int]:
+        """The offsets of each stream that no epoch has taken yet; nothing of sources that fail and rest."""
+        found: dict[str, int] = {}
+        for entry in self.catalog.streams():
+            if self.health.rests(entry.incarnation) or (until is not None and entry.name not in until):
+                continue
+            with self.health.confined(entry.incarnation):
+                count = entry.source.waiting(done.get(entry.name, self.progress(entry)).offsets)
+                found[entry.name] = count
+                if not count and entry.options.pushed() is None:
+                    self.health.recovered(entry.incarnation)
+        return found
+
+    def is_failing(self, entry: StreamEntry) -> bool:
+        return self.health.error(entry.incarnation) is not None
 
     def _is_current(self, job: Job) -> bool:
         """Whether a job that was begun ahead is still what would be done now."""
@@ -167,9 +191,11 @@ class EpochLoop:
     def _run(self, jobs: tuple[Job, ...], following: Following | None) -> int | None:
         """Read jobs, judge, commit. Meanwhile what comes next is begun, if there is a backlog."""
         reads: list[Read] = []
+        failed: list[SourceFailedError] = []
         began = self.timer()
         try:
-            reads = self.reader.read(jobs) if jobs else []
+            # Whoever pushes a batch is told that it was not taken.
+            reads = self._read(jobs, failed) if following is not None else self.reader.read(jobs)
             read_at = self.timer()
             now = self.clock.now()
             moved = {read.job.entry.name: self._moved(read.job.entry, read, now) for read in reads}
@@ -180,13 +206,18 @@ class EpochLoop:
                 epoch.move(read.job.entry, moved[read.job.entry.name])
             for entry in self.catalog.streams():
                 if entry.name not in epoch.moves:
-                    epoch.move(entry, self.advance(entry, self.progress(entry), None, now))
+                    # Rows may wait behind a source that fails: it is not idle.
+                    idle = not self.is_failing(entry)
+                    before = self.progress(entry)
+                    epoch.move(entry, self.advance(entry, before, None, now) if idle else before)
             for read in reads:
                 epoch.take(read)
             epoch.fetch_letters(reads)
             timer_due = self.next_due_at is not None and self.next_due_at <= now
-            epoch.take_idle({job.entry.name for job in jobs}, timer_due)
+            epoch.take_idle({read.job.entry.name for read in reads}, timer_due)
             if not epoch.streams and not epoch.views and not self.isolation.has_news():
+                if failed:
+                    raise failed[0]
                 return None
             spark_seconds = sum(read.seconds for read in reads)
             timings = {"spark_ms": spark_seconds * 1000}
@@ -208,6 +239,40 @@ class EpochLoop:
         finally:
             for read in reads:
                 read.opened.close()
+
+    def _read(self, jobs: tuple[Job, ...], failed: list[SourceFailedError]) -> list[Read]:
+        """The reads of jobs, without those of sources that fail; these are noted."""
+        if not jobs:
+            return []
+        try:
+            reads = self.reader.read(jobs)
+        except UnavailableError:
+            raise
+        except Exception as error:
+            reads = self._read_apart(jobs, error, failed)
+        for read in reads:
+            self.health.recovered(read.job.entry.incarnation)
+        return reads
+
+    def _read_apart(self, jobs: tuple[Job, ...], error: Exception, failed: list[SourceFailedError]) -> list[Read]:
+        """The reads of jobs, each by itself, after they failed together."""
+        reads: list[Read] = []
+        try:
+            for job in jobs:
+                try:
+                    if len(jobs) == 1:
+                        raise error
+                    reads += self.reader.read((job,))
+                except UnavailableError:
+                    raise
+                except Exception as alone:
+                    noted = self.health.fail(job.entry.incarnation, alone)
+                    failed.append(SourceFailedError(job.entry.name, noted))
+        except BaseException:
+            for read in reads:
+                read.opened.close()
+            raise
+        return reads
 
     def _learn(self, reads: Sequence[Read], seconds: float) -> None:
         taken = {read.job.entry.name: read.job.cut.length for read in reads}
@@ -280,6 +345,8 @@ class EpochLoop:
         now = self.clock.now()
         instants = [self.next_due_at] if self.next_due_at is not None else []
         for entry in self.catalog.streams():
+            if self.is_failing(entry):
+                continue
             at = next_idle_at(self.progress(entry).active_at, entry.options.idle_timeout, now)
             if at is not None:
                 instants.append(at)
@@ -374,17 +441,19 @@ class Epoch:
                 continue
             before, after = self.moves[entry.name]
             parts = self.loop.plans_of(entry)
-            if timer_due and any(is_on_clock(part) for part in parts):
+            # The rows that a failing source has still to bring landed before now.
+            has_clock = not self.loop.is_failing(entry)
+            if timer_due and has_clock and any(is_on_clock(part) for part in parts):
                 after = replace(after, clock=max(before.clock, self.now))
                 self.moves[entry.name] = (before, after)
             if (before.watermark, before.clock) != (after.watermark, after.clock):
                 self.streams.append(StreamPart(entry.stream, after))
+            chosen: list[View] = []
             if before.watermark != after.watermark:
-                chosen = list(parts)
+                chosen += parts
             elif timer_due:
-                chosen = [p for p in parts if isinstance(p, AggregateView) and (p.trigger.intervals or p.on_clock)]
-            else:
-                chosen = []
+                timed = [part for part in parts if isinstance(part, AggregateView)]
+                chosen += [part for part in timed if part.trigger.intervals or (part.on_clock and has_clock)]
             self.views.extend(ViewPart(part, None, *self.marks_of(part)) for part in chosen)
 
     def marks_of(self, part: View) -> tuple[int, int]:
@@ -414,11 +483,19 @@ def clock_after(read: Read, before: int) -> int:
     job, landed = read.job, read.stats.landed
     if not any(is_on_clock(part) for part in job.plans):
         return before
-    source, reached = job.entry.source, job.cut.offsets
-    if all(reached.get(p, 0) >= end for p, end in source.end().items()):
+    if reaches_end(job):
         return max(before, job.at)
     # What is left of a partition landed after what was read of it; a row without a time lands when it is read.
     return max(before, min(landed.values(), default=job.at))
+
+
+def reaches_end(job: Job) -> bool:
+    """Whether there is nothing behind a cut, as far as its source can tell."""
+    try:
+        ends = job.entry.source.end()
+    except Exception:
+        return False
+    return all(job.cut.offsets.get(p, 0) >= end for p, end in ends.items())
 
 
 def is_on_clock(part: View) -> bool:

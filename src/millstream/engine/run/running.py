@@ -1,50 +1,88 @@
 """Running: epochs one after the other, for a caller who waits or in the background.
 
-Owns the two threads (live epochs, and the past of new views), the streaming queries of `source =
-'spark'`, how long to sleep when there is nothing to do, and the failure that ended it. What always
-holds: a failure is raised once, to whoever calls next; and an epoch that has begun is finished or
+Owns the threads (live epochs, the past of new views, and the watch over streaming queries) and how long to sleep when
+there is nothing to do. What always holds: a failure ends no thread. It is noted, and the work is tried again, later
+each time; it is visible as long as it lasts, and raised at most once. An epoch that has begun is finished or
 fails before `stop` returns. What an epoch does is for `epochs` and `history` to say.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
-from millstream.engine.define.catalog import StreamEntry, ViewEntry, read_names
+from millstream.engine.define.catalog import ViewEntry, read_names
+from millstream.engine.run.health import HistoryFailedError, SourceFailedError, as_ours
 from millstream.engine.run.parts import Parts
+from millstream.engine.run.queries import Queries
 from millstream.engine.run.upkeep import Upkeep
 from millstream.model.errors import MillstreamError
-from millstream.plan.compute import Streaming
+from millstream.sources import Offsets
 from millstream.sql.statements import CreateView
 
 # The past is looked at so often when no rows announce themselves.
 _LOOK_SECONDS = 0.2
 # However long nothing is due, what runs looks up now and then.
 _MOST_SECONDS = 1.0
+# A failure of a thread is followed by a pause, twice as long each time.
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Work:
+    """The repeated work of a thread, and its current run of failures."""
+
+    name: str
+    step: Callable[[], bool]
+    """Returns False if there is nothing to do."""
+    thread: threading.Thread | None = None
+    failure: MillstreamError | None = None
+    is_told: bool = False
+    """Whether a caller was told of the failure."""
+    pause_seconds: float = 0.0
+    asked: int = 0
+    """The number of callers who have waited until nothing is left to do."""
+    answered: int = 0
+    """The last of them whose wait is over."""
+
+    def failed(self, error: Exception) -> None:
+        if self.failure is None:
+            self.is_told = False
+        self.failure = as_ours(error)
+        self.pause_seconds = min(max(_FIRST_PAUSE_SECONDS, 2 * self.pause_seconds), _LONGEST_PAUSE_SECONDS)
+
+    def succeeded(self) -> None:
+        self.failure, self.pause_seconds = None, 0.0
 
 
 class Running:
     def __init__(self, parts: Parts, upkeep: Upkeep) -> None:
         self._parts = parts
         self._upkeep = upkeep
+        self._queries = Queries(parts)
         self._wake = threading.Condition()
         self._is_woken = False
-        self._live: threading.Thread | None = None
-        self._past: threading.Thread | None = None
-        self._streaming: list[Streaming] = []
-        self._failure: MillstreamError | None = None
+        self._stopped = threading.Event()
+        self._is_running = False
+        self._live = Work("epochs", self._run_epoch)
+        self._past = Work("history", partial(self._read_history, beside=True))
+        self._pushed = Work("queries", self._look_after_queries)
+        self._kept = Work("upkeep", self._upkeep.run_if_due)
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and not stopped since; a failure may have ended it meanwhile."""
-        return self._live is not None
+        """Whether it was started and not stopped since."""
+        return self._is_running
 
     @property
     def failure(self) -> MillstreamError | None:
-        """What ended the background, if nobody was told yet."""
-        return self._failure
+        """What the background fails at; it is tried again."""
+        failures = (work.failure for work in (self._live, self._past, self._pushed, self._kept))
+        return next((error for error in failures if error is not None), None) or self._parts.history.failure()
 
     def wake(self) -> None:
         """There may be something to do."""
@@ -52,116 +90,194 @@ class Running:
             self._is_woken = True
             self._wake.notify_all()
 
+    def reconcile(self) -> None:
+        """Start the queries of new streams and stop those of dropped ones, if the database runs."""
+        self._queries.reconcile()
+
     # -- for a caller who waits ----------------------------------------------------------------
 
     def drain(self) -> int:
-        """Process everything that has arrived and what the clock has made due; the last epoch."""
-        self._raise_failure()
-        loop, store = self._parts.loop, self._parts.store
-        if not self._streaming:
-            for entry in self._pushed():
-                source = self._parts.definitions.streaming_source(entry)
-                source.run_available(partial(loop.run_batch, entry))
-        if self._past is None or not self._past.is_alive():
-            while self._parts.history.step():
-                pass
+        """Process everything that has arrived and what the clock has made due; the last epoch.
+
+        What cannot be read stops nothing else: it is raised when all else is done.
+        """
+        loop, store, history = self._parts.loop, self._parts.store, self._parts.history
+        loop.health.retry_all()
+        history.health.retry_all()
+        if self._is_running:
+            self._queries.reconcile()
+            self._await_history()
         else:
-            self._await_history(self._past)
+            self._queries.run_available()
+            while self._read_history():
+                pass
         # Rows that arrive meanwhile are for the next call, or this one might never end.
-        until = loop.ends()
-        while loop.run(until) is not None:
-            pass
+        self._run_until(loop.ends())
+        self._live.succeeded()
         self._parts.delivery.drain()
-        self._upkeep.run_if_due()
+        self._keep_up()
         store.settle()
+        self._tell()
+        errors = [loop.health.error(entry.incarnation) for entry in self._parts.catalog.streams()]
+        for error in (*errors, history.failure()):
+            if error is not None:
+                raise error
         return store.last_epoch()
 
-    def _await_history(self, thread: threading.Thread) -> None:
-        """Wait until the background has read the past for all views."""
-        committed = self._parts.loop.committed
-        while not self._parts.history.is_done() and thread.is_alive():
-            with committed:
+    def _run_until(self, until: Mapping[str, Offsets]) -> None:
+        """Run epochs up to some offsets, without streams that cannot be read."""
+        loop = self._parts.loop
+        while True:
+            try:
+                if loop.run(until) is None:
+                    return
+            except SourceFailedError:
+                # It is noted, and left out below once it rests.
+                pass
+            resting = {entry.name for entry in self._parts.catalog.streams() if loop.health.rests(entry.incarnation)}
+            until = {name: end for name, end in until.items() if name not in resting}
+
+    def _read_history(self, *, beside: bool = False) -> bool:
+        """Read a slice of the past for a new view. Returns False if there is nothing that can be read now."""
+        try:
+            return self._parts.history.step(beside=beside)
+        except HistoryFailedError:
+            # It rests at the latest after its second attempt.
+            return True
+
+    def _await_history(self) -> None:
+        """Wait until the background has read the past for all views, as far as it can be read."""
+        committed, past = self._parts.loop.committed, self._past
+        past.asked += 1
+        mine = past.asked
+        self.wake()
+        with committed:
+            while self._is_running and past.answered < mine:
                 committed.wait(_LOOK_SECONDS)
-        self._raise_failure()
 
     def settle(self, create: CreateView) -> None:
-        """Put views in place first that are about to have other columns, if a new view reads them and nothing runs."""
-        if self._past is not None:
+        """Finish pending replacements of the views that `create` reads, unless running."""
+        if self._is_running:
             return
         for name in read_names(create.query):
             entry = self._parts.catalog.find(name)
-            while isinstance(entry, ViewEntry) and entry.successor is not None and self._parts.history.step():
+            while isinstance(entry, ViewEntry) and entry.successor is not None and self._read_history():
                 pass
 
     # -- in the background ---------------------------------------------------------------------
 
     def start(self) -> None:
         """Process continuously until `stop`."""
-        if self._live is not None and self._live.is_alive():
+        if self._is_running:
             return
-        self._failure = None
-        self._live = self._thread("millstream-epochs", self._run_epochs)
-        self._live.start()
-        self._past = self._thread("millstream-history", self._catch_up)
-        self._past.start()
+        self._is_running = True
+        self._stopped.clear()
+        self._kept.succeeded()
+        for work in (self._live, self._past):
+            self._begin(work)
         self._parts.delivery.start()
-        for entry in self._pushed():
-            source = self._parts.definitions.streaming_source(entry)
-            source.start(partial(self._parts.loop.run_batch, entry))
-            self._streaming.append(source)
+        self._queries.start()
+        self._begin(self._pushed)
 
     def stop(self) -> None:
-        """Stop processing; the epoch under way is finished first."""
-        live, self._live = self._live, None
-        past, self._past = self._past, None
-        for source in self._streaming:
-            source.stop()
-        self._streaming.clear()
-        if live is not None:
-            self.wake()
-            live.join()
-        if past is not None:
-            past.join()
+        """Stop processing; the epoch under way is finished first. Raises a failure that nobody was told of."""
+        self._is_running = False
+        threads = [work.thread for work in (self._live, self._past, self._pushed) if work.thread is not None]
+        for work in (self._live, self._past, self._pushed):
+            work.thread = None
+        self._stopped.set()
+        self._queries.stop()
+        self.wake()
+        for thread in threads:
+            thread.join()
         self._parts.delivery.stop()
-        self._raise_failure()
+        self._tell()
 
-    def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
-        def run() -> None:
+    def _tell(self) -> None:
+        """Raise the failures that nobody was told of, as one."""
+        untold = [each for each in (self._live, self._past, self._pushed, self._kept) if not each.is_told]
+        failures = [work.failure for work in untold if work.failure is not None]
+        for work in untold:
+            work.is_told = True
+        if failures:
+            raise failures[0]
+
+    def _begin(self, work: Work) -> None:
+        work.succeeded()
+        work.thread = threading.Thread(target=self._go_on, args=(work,), name=f"millstream-{work.name}", daemon=True)
+        work.thread.start()
+
+    def _go_on(self, work: Work) -> None:
+        """Do the work of a thread until `stop`, whatever fails."""
+        me = threading.current_thread()
+        while work.thread is me:
+            asked = work.asked
             try:
-                work()
-            except MillstreamError as error:
-                self._failure = error
+                if work.step():
+                    work.succeeded()
+                    continue
+                work.succeeded()
             except Exception as error:
-                self._failure = MillstreamError("INTERNAL", f"{type(error).__name__}: {error}")
+                work.failed(error)
+            self._answer(work, asked)
+            if work.failure is not None:
+                self._rest(work, me, asked)
+            elif work is self._pushed:
+                self._stopped.wait(_MOST_SECONDS)
+            else:
+                self._sleep(work, me)
 
-        return threading.Thread(target=run, name=name, daemon=True)
+    def _answer(self, work: Work, asked: int) -> None:
+        """Tell those who wait that there is nothing to do, or that it fails."""
+        if work.answered < asked:
+            with self._parts.loop.committed:
+                work.answered = asked
+                self._parts.loop.committed.notify_all()
 
-    def _run_epochs(self) -> None:
-        me = threading.current_thread()
+    def _rest(self, work: Work, me: threading.Thread, asked: int) -> None:
+        """Pause after a failure: until `stop`, until somebody waits, or until it is known to be over."""
+        until = time.monotonic() + work.pause_seconds
+        with self._wake:
+            while work.thread is me and work.asked == asked and work.failure is not None:
+                left = until - time.monotonic()
+                if left <= 0:
+                    return
+                self._wake.wait(left)
+
+    def _sleep(self, work: Work, me: threading.Thread) -> None:
+        """Wait until there may be something to do."""
+        patience = self._patience() if work is self._live else _LOOK_SECONDS
+        with self._wake:
+            if work.thread is not me:
+                return
+            if work is not self._live:
+                self._wake.wait(patience)
+            elif not self._is_woken:
+                self._parts.clock.wait(self._wake, patience)
+
+    def _run_epoch(self) -> bool:
+        """One round of live processing."""
+        self._is_woken = False
         loop = self._parts.loop
-        while self._live is me:
-            self._is_woken = False
+        try:
             worked = loop.pause() == 0 and loop.run() is not None
-            self._upkeep.run_if_due()
-            for source in self._streaming:
-                if (failure := source.failure()) is not None:
-                    raise failure
-            if worked:
-                continue
-            patience = self._patience()
-            with self._wake:
-                if not self._is_woken and self._live is me:
-                    self._parts.clock.wait(self._wake, patience)
+        except SourceFailedError:
+            # It rests at the latest after its second attempt.
+            worked = True
+        self._keep_up()
+        return worked
 
-    def _catch_up(self) -> None:
-        """Read the past for new views, beside the epochs of the others."""
-        me = threading.current_thread()
-        while self._past is me:
-            if self._parts.history.step(beside=True):
-                continue
-            with self._wake:
-                if self._past is me:
-                    self._wake.wait(_LOOK_SECONDS)
+    def _look_after_queries(self) -> bool:
+        self._queries.reconcile()
+        return False
+
+    def _keep_up(self) -> None:
+        """Do upkeep if it is due; a failure of it stops nothing else."""
+        try:
+            if self._kept.step():
+                self._kept.succeeded()
+        except Exception as error:
+            self._kept.failed(error)
 
     def _patience(self) -> float:
         """How long to sleep without a call: until a timer, or until rows or a source must be looked at."""
@@ -171,16 +287,8 @@ class Running:
             limits.append(pause)
         due = loop.seconds_until_due()
         if due is not None:
-            limits.append(due + 0.001)
+            # What is due and yet did not happen waits for something else.
+            limits.append(due + 0.001 if due > 0 else _LOOK_SECONDS)
         if any(not entry.connector.announces for entry in self._parts.catalog.streams()):
             limits.append(self._parts.settings.poll_interval)
         return min(limits)
-
-    def _pushed(self) -> list[StreamEntry]:
-        """The streams whose rows Structured Streaming hands over."""
-        return [entry for entry in self._parts.catalog.streams() if entry.options.pushed() is not None]
-
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure

@@ -2,7 +2,8 @@
 
 Owns when it is done and how far it may go. What always holds: a row that a stream, or a view that
 reads its past, has still to read is kept; retention is due by time alone, whether rows arrive or not; and it
-takes turns with epochs and definitions, so that what it works on cannot be dropped meanwhile.
+takes turns with epochs and definitions, so that what it works on cannot be dropped meanwhile. A topic that
+cannot be looked after stops no other: it is raised when all else is done.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from millstream.engine.define.catalog import StreamEntry
 from millstream.engine.run.parts import Parts
@@ -28,13 +30,16 @@ class Upkeep:
     _done_at: float = field(init=False, default_factory=time.monotonic)
     _retained_at: int | None = field(init=False, default=None)
 
-    def run_if_due(self) -> None:
-        """What `run` does, about once a minute."""
+    def run_if_due(self) -> bool:
+        """Do what `run` does, about once a minute. Returns True if something was due."""
         now = self.parts.clock.now()
-        if self._retained_at is None or now - self._retained_at >= _RETAIN_EVERY:
+        retains = self._retained_at is None or now - self._retained_at >= _RETAIN_EVERY
+        if retains:
             self._retain(now)
-        if time.monotonic() - self._done_at >= _EVERY_SECONDS:
+        looks = time.monotonic() - self._done_at >= _EVERY_SECONDS
+        if looks:
             self._look_after_topics()
+        return retains or looks
 
     def run(self) -> None:
         """Apply all retention and compact the topics of tables."""
@@ -51,13 +56,18 @@ class Upkeep:
     def _look_after_topics(self) -> None:
         self._done_at = time.monotonic()
         read = dict.fromkeys(entry.topic for entry in self.parts.catalog.streams() if entry.topic is not None)
+        tasks = [partial(self._look_after, topic) for topic in read]
+        tasks += [partial(self._retain_written, name) for name in self.parts.catalog.written_topics()]
+        errors: list[Exception] = []
         # One turn for each topic: epochs wait for one topic, never for all.
-        for topic in read:
-            with self.parts.loop.lock:
-                self._look_after(topic)
-        for name in self.parts.catalog.written_topics():
-            with self.parts.loop.lock:
-                self._retain_written(name)
+        for task in tasks:
+            try:
+                with self.parts.loop.lock:
+                    task()
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
 
     def _look_after(self, topic: Topic) -> None:
         """Retention and compaction of a topic that streams read. Since it was found they may be gone, and it too."""

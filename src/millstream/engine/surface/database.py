@@ -76,7 +76,9 @@ class Database:
         self._inserting = Inserting(self._parts.catalog)
         self._upkeep = Upkeep(self._parts)
         self._running = Running(self._parts, self._upkeep)
-        self._statements = Statements(self._parts, self._inserting, self._running.settle, self.subscribe)
+        self._statements = Statements(
+            self._parts, self._inserting, self._running.settle, self.subscribe, self._running.reconcile
+        )
         self._parts.log.on_append(self._on_append)
         _OPEN.add(self)
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from millstream.engine.define.catalog import SUCCESSOR, SinkEntry, StreamEntry, ViewEntry
 from millstream.engine.define.tables import column_notes
+from millstream.engine.run.health import stream_error
 from millstream.engine.run.parts import Parts
 from millstream.engine.surface.notes import completeness_words, event_time_words, slack_words
 from millstream.engine.surface.result import Result
@@ -43,6 +44,12 @@ def sink_row(parts: Parts, entry: SinkEntry) -> dict[str, Any]:
     }
 
 
+def source_state(parts: Parts, entry: StreamEntry) -> dict[str, str | None]:
+    """Whether a source brings its rows, and why it does not."""
+    error = stream_error(parts.loop.health, entry)
+    return {"state": "live", "error": None} if error is None else {"state": "failing", "error": str(error)}
+
+
 class Looking:
     """The statements that describe a database."""
 
@@ -55,7 +62,8 @@ class Looking:
         match show.what:
             case "streams":
                 rows = [self._stream_row(e) for e in catalog.streams() if not e.is_table]
-                return _result(rows, {"name": str, "source": str, "watermark": datetime, "slack": str, "position": int})
+                progress = {"watermark": datetime, "slack": str, "position": int}
+                return _result(rows, {"name": str, "source": str, **progress, "state": str, "error": str})
             case "tables":
                 tables = [e for e in catalog.streams() if e.is_table]
                 rows = [{"name": e.name, "primary_key": ", ".join(e.stream.primary_key)} for e in tables]
@@ -92,6 +100,7 @@ class Looking:
             "watermark": None if watermark == BEGINNING else to_datetime(watermark),
             "slack": slack_words(entry.stream, progress),
             "position": sum(progress.offsets.values()) if progress else 0,
+            **source_state(self._parts, entry),
         }
 
     def show_create(self, show: ShowCreate) -> Result:

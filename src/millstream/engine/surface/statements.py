@@ -55,6 +55,8 @@ class Statements:
     settle: Callable[[CreateView], None]
     """Finishes pending replacements of the views that a new view reads."""
     subscribe: Callable[[str, int], Subscription]
+    reconcile: Callable[[], None]
+    """Starts the streaming queries of new streams and stops those of dropped ones, if the database runs."""
 
     def run(self, statement: Statement, text: str, source: str) -> Outcome:
         looking = Looking(self.parts, Selecting(self.parts))
@@ -80,6 +82,9 @@ class Statements:
                 return Done("SET", "altered", statement.name)
             case _:
                 done = self._define(statement)
+                if isinstance(statement, CreateStream | CreateTable | Drop) and done.effect != "absent":
+                    # Not in a turn: the batch of a query may wait for its own.
+                    self.reconcile()
                 return replace(done, notices=self._notices(statement)) if done.effect in _MADE else done
 
     # -- definitions ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from millstream.api import SinkStatus, Status, StreamStatus, ViewStatus
 from millstream.engine.define.catalog import SinkEntry, StreamEntry
 from millstream.engine.run.parts import Parts
 from millstream.engine.run.running import Running
-from millstream.engine.surface.looking import sink_row
+from millstream.engine.surface.looking import sink_row, source_state
 from millstream.model.progress import BEGINNING
 from millstream.model.time import to_datetime
 
@@ -38,6 +38,7 @@ def status_of(parts: Parts, running: Running) -> Status:
 def _stream(parts: Parts, entry: StreamEntry) -> StreamStatus:
     progress = parts.store.progress(entry.name)
     watermark = progress.watermark if progress is not None and entry.stream.watermark is not None else BEGINNING
+    state = source_state(parts, entry)
     return {
         "name": entry.name,
         "is_table": entry.is_table,
@@ -46,6 +47,8 @@ def _stream(parts: Parts, entry: StreamEntry) -> StreamStatus:
         "watermark": None if watermark == BEGINNING else to_datetime(watermark),
         "position": sum(progress.offsets.values()) if progress is not None else 0,
         "waiting": _waiting(parts, entry),
+        "state": state["state"] or "live",
+        "error": state["error"],
     }
 
 
@@ -62,7 +65,11 @@ def _waiting(parts: Parts, entry: StreamEntry) -> int | None:
     topic = entry.topic
     progress = parts.store.progress(entry.name)
     read = progress.offsets if progress is not None else {}
-    starts = entry.source.start()
+    try:
+        starts = entry.source.start()
+    except Exception:
+        # The source fails, and its state says so.
+        return None
     return sum(max(0, end - max(read.get(p, 0), starts[p])) for p, end in topic.end_offsets().items())
 
 
@@ -73,6 +80,10 @@ def is_caught_up(parts: Parts) -> bool:
 
 def _is_read(parts: Parts, entry: StreamEntry) -> bool:
     progress = parts.store.progress(entry.name)
-    read = {**entry.source.start(), **(progress.offsets if progress is not None else {})}
-    ends = entry.source.end()
+    try:
+        read = {**entry.source.start(), **(progress.offsets if progress is not None else {})}
+        ends = entry.source.end()
+    except Exception:
+        # A source that fails cannot tell.
+        return False
     return entry.options.pushed() is None and all(end <= read.get(p, 0) for p, end in ends.items())

@@ -116,6 +116,37 @@ def test_a_slice_that_fails_is_read_again(past: Database, compute: InProcessComp
     assert content(past) == WHOLE
 
 
+def test_a_history_that_cannot_be_read_stops_no_other(
+    past: Database, compute: InProcessCompute, clock: ms.ManualClock
+) -> None:
+    past.sql(f"CREATE STREAM t (k BIGINT, v BIGINT); CREATE MATERIALIZED VIEW bad AS {SUMS}")
+    past.sql("CREATE MATERIALIZED VIEW live AS SELECT k, sum(v) AS n FROM t GROUP BY k")
+    past.sql(f"CREATE MATERIALIZED VIEW good AS {SUMS}")
+    past.insert("t", [{"k": 1, "v": 1}])
+
+    def fail(portion: Portion) -> None:
+        if any(view.name == "bad" for view in portion.views):
+            raise ms.MillstreamError("FILE_GONE", "archived")
+
+    compute.on_read = fail
+    for _ in range(2):
+        with pytest.raises(ms.MillstreamError, match="archived"):
+            past.drain()
+        assert (content(past, "live"), content(past, "good"), content(past, "bad")) == ({1: 1}, WHOLE, {})
+    states = {view["name"]: view["state"] for view in past.status()["views"]}
+    assert states == {"bad": "reading history, 0 % done; failing: archived", "live": "live", "good": "live"}
+    past.start()
+    past.sql("CREATE MATERIALIZED VIEW late AS SELECT k, count(*) AS n FROM s GROUP BY k")
+    with pytest.raises(ms.MillstreamError, match="archived"):
+        past.drain()
+    assert content(past, "late") == dict.fromkeys(range(3), 10)
+    assert "archived" in str(past.status()["failure"])
+    compute.on_read = lambda portion: None
+    past.drain()
+    assert (content(past, "bad"), past.status()["failure"]) == (WHOLE, None)
+    past.stop()
+
+
 def test_history_goes_on_after_a_restart(open_database: Open, past: Database) -> None:
     past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
     past.history.step()

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import millstream as ms
 from millstream.engine.surface.database import Database
+from millstream.model.errors import UnavailableError
 from millstream.plan.compute import Portion
+from millstream.sources import Source
+from millstream.store.commands import Command, Retain
 from tests.inprocess_compute import InProcessCompute
 
 COUNTS = "CREATE STREAM s (k BIGINT); CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM s GROUP BY k"
@@ -21,6 +26,14 @@ def until(db: Database, is_so: Callable[[], bool]) -> None:
     """Wait for commits until something is so."""
     with db.loop.committed:
         assert db.loop.committed.wait_for(is_so, PATIENCE)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that no commit tells of."""
+    end = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def total(db: Database, view: str = "v") -> int:
@@ -81,6 +94,133 @@ def test_rows_that_arrive_during_a_drain_are_for_the_next(db: Database, compute:
     compute.on_read = more
     assert db.drain() == 1
     assert total(db) == 1
+
+
+# -- failures ---------------------------------------------------------------------------------------
+
+
+class Faulty:
+    """A source that raises where it is told to."""
+
+    def __init__(self, source: Source, where: str) -> None:
+        self._source, self.where = source, where
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self.where:
+            raise OSError(5, "Input/output error", "/mnt/rows")
+        return getattr(self._source, name)
+
+
+@pytest.mark.parametrize("where", ["end", "waiting", "cut"])
+def test_a_source_that_fails_stops_no_other(db: Database, where: str) -> None:
+    db.sql(
+        f"{COUNTS}; CREATE STREAM t (k BIGINT); CREATE MATERIALIZED VIEW w AS SELECT k, count(*) AS n FROM t GROUP BY k"
+    )
+    entry = db.catalog.stream("s")
+    entry.source = faulty = Faulty(entry.source, where)
+    db.insert("s", [{"k": 1}])
+    db.insert("t", [{"k": 1}, {"k": 2}])
+    for _ in range(2):
+        with pytest.raises(ms.MillstreamError) as caught:
+            db.drain()
+        assert (caught.value.code, caught.value.message) == ("SOURCE_UNREADABLE", "input/output error")
+        assert (total(db, "v"), total(db, "w")) == (0, 2)
+    streams = {each["name"]: each for each in db.status()["streams"]}
+    assert (streams["s"]["state"], streams["t"]["state"]) == ("failing", "live")
+    assert "/mnt/rows" in (streams["s"]["error"] or "")
+    faulty.where = ""
+    db.drain()
+    assert (total(db, "v"), db.status()["streams"][0]["state"]) == (1, "live")
+
+
+def test_a_source_that_fails_in_the_background_is_tried_again(db: Database, clock: ms.ManualClock) -> None:
+    db.sql(
+        f"{COUNTS}; CREATE STREAM t (k BIGINT); CREATE MATERIALIZED VIEW w AS SELECT k, count(*) AS n FROM t GROUP BY k"
+    )
+    entry = db.catalog.stream("s")
+    entry.source = faulty = Faulty(entry.source, "cut")
+    db.start()
+    db.insert("s", [{"k": 1}])
+    for number in range(1, 4):
+        db.insert("t", [{"k": 1}])
+        until(db, lambda number=number: total(db, "w") == number)  # type: ignore[misc]
+    assert db.status()["streams"][0]["state"] == "failing"
+    assert (db.status()["running"], db.status()["failure"]) == (True, None)
+    faulty.where = ""
+    clock.advance(60)
+    until(db, lambda: total(db, "v") == 1)
+    assert db.status()["streams"][0]["state"] == "live"
+    db.stop()
+
+
+def test_a_stream_that_fails_is_not_idle(db: Database, clock: ms.ManualClock) -> None:
+    db.sql(
+        "CREATE STREAM s (k BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL 1 SECOND) "
+        "WITH (idle_timeout = '10 seconds', partitions = 2); CREATE MATERIALIZED VIEW v AS SELECT k FROM s"
+    )
+    db.insert("s", [{"k": n, "ts": "1970-01-01 00:00:10"} for n in range(20)])
+    db.drain()
+    db.insert("s", [{"k": 1, "ts": "1970-01-01 00:01:00"}])
+    db.drain()
+    entry = db.catalog.stream("s")
+    entry.source = faulty = Faulty(entry.source, "cut")
+    db.insert("s", [{"k": n, "ts": "1970-01-01 00:00:20"} for n in range(20)])
+    clock.advance(60)
+    with pytest.raises(ms.MillstreamError):
+        db.drain()
+    progress = db.store.progress("s")
+    assert progress is not None
+    assert progress.watermark == 9_000_000
+    faulty.where = ""
+    db.drain()
+    assert db.query("SELECT count(*) AS n FROM v").rows() == [{"n": 41}]
+
+
+def test_a_failure_of_the_background_ends_nothing_and_is_raised_once(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    db.sql(COUNTS)
+    with monkeypatch.context() as patch:
+
+        def full(*_: object) -> int:
+            raise UnavailableError("DISK_FULL", "no space left")
+
+        patch.setattr(type(db.store), "apply", full)
+        db.start()
+        db.insert("s", [{"k": 1}])
+        wait_until(lambda: db.status()["failure"] is not None)
+        assert "DISK_FULL" in str(db.status()["failure"])
+        assert db.status()["running"]
+        with pytest.raises(UnavailableError):
+            db.stop()
+        db.stop()
+        assert "DISK_FULL" in str(db.status()["failure"]), "as long as it lasts"
+        db.start()
+        wait_until(lambda: db.status()["failure"] is not None)
+    # What waits for its next attempt need not be stopped and started.
+    until(db, lambda: total(db) == 1)
+    wait_until(lambda: db.status()["failure"] is None)
+    db.stop()
+
+
+def test_upkeep_that_fails_stops_nothing(db: Database, monkeypatch: pytest.MonkeyPatch, clock: ms.ManualClock) -> None:
+    db.sql(COUNTS)
+    with monkeypatch.context() as patch:
+        apply = type(db.store).apply
+
+        def fail(store: Any, command: Command) -> int:
+            if isinstance(command, Retain):
+                raise KeyError("expired")
+            return apply(store, command)
+
+        patch.setattr(type(db.store), "apply", fail)
+        db.start()
+        wait_until(lambda: db.status()["failure"] is not None)
+        db.insert("s", [{"k": 1}])
+        until(db, lambda: total(db) == 1)
+    clock.advance(120)
+    wait_until(lambda: db.status()["failure"] is None)
+    db.stop()
 
 
 # -- rows that are pushed --------------------------------------------------------------------------

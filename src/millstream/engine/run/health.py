@@ -1,0 +1,109 @@
+"""Health: what cannot be read at the moment, why, and when it is tried again.
+
+Owns the failures that are local to one source, or to the history of one view, and their back-off in processing time.
+What always holds: a failure is bound to an incarnation, never to a name, and lasts until the first success. The first
+retry is due at once, each later one after a longer pause. Must not hide what everything needs (`UnavailableError`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from millstream.engine.define.catalog import StreamEntry
+from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.time import MICROS, Clock
+
+_SECOND_PAUSE = MICROS // 2
+_LONGEST_PAUSE = 30 * MICROS
+
+
+class SourceFailedError(MillstreamError):
+    """One source cannot be read. It is noted already, and it is tried again later."""
+
+    def __init__(self, stream: str, error: MillstreamError) -> None:
+        super().__init__(error.code, error.message, detail=error.detail, hint=error.hint)
+        self.stream = stream
+
+
+class HistoryFailedError(MillstreamError):
+    """The history of one view cannot be read. It is noted already, and it is tried again later."""
+
+    def __init__(self, error: MillstreamError) -> None:
+        super().__init__(error.code, error.message, detail=error.detail, hint=error.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Failing:
+    error: MillstreamError
+    pause: int
+    retry_at: int
+
+
+@dataclass(slots=True)
+class Health:
+    clock: Clock
+    asked: int = 0
+    """The number of requests to try everything again."""
+    _failing: dict[str, Failing] = field(default_factory=dict)
+
+    def rests(self, key: str) -> bool:
+        """Whether something failed and is not due to be tried again."""
+        known = self._failing.get(key)
+        return known is not None and self.clock.now() < known.retry_at
+
+    def error(self, key: str) -> MillstreamError | None:
+        """Why something cannot be read, if it cannot."""
+        known = self._failing.get(key)
+        return known.error if known is not None else None
+
+    def fail(self, key: str, error: Exception, asked: int | None = None) -> MillstreamError:
+        """Note a failure. An attempt that began before `asked` was raised is due again at once."""
+        known = self._failing.get(key)
+        found = as_ours(error)
+        if known is None or asked not in (None, self.asked):
+            pause = 0
+        else:
+            pause = min(max(2 * known.pause, _SECOND_PAUSE), _LONGEST_PAUSE)
+        self._failing[key] = Failing(found, pause, self.clock.now() + pause)
+        return found
+
+    def recovered(self, key: str) -> None:
+        self._failing.pop(key, None)
+
+    def retry_all(self) -> None:
+        """Somebody waits: everything is due now."""
+        self.asked += 1
+        for key, known in list(self._failing.items()):
+            self._failing[key] = Failing(known.error, 0, self.clock.now())
+
+    def keep(self, keys: set[str]) -> None:
+        """Forget everything else: what is gone does not fail."""
+        for key in self._failing.keys() - keys:
+            self._failing.pop(key, None)
+
+    @contextmanager
+    def confined(self, key: str) -> Iterator[None]:
+        """A failure of the block is noted, unless everything is concerned."""
+        try:
+            yield
+        except UnavailableError:
+            raise
+        except Exception as error:
+            self.fail(key, error)
+
+
+def as_ours(error: Exception) -> MillstreamError:
+    """An error of a connector in our words."""
+    match error:
+        case MillstreamError():
+            return error
+        case OSError(strerror=str() as said, filename=name):
+            return MillstreamError("SOURCE_UNREADABLE", said.lower(), detail=str(name) if name is not None else None)
+    return MillstreamError("INTERNAL", f"{type(error).__name__}: {error}")
+
+
+def stream_error(health: Health, entry: StreamEntry) -> MillstreamError | None:
+    """Why a stream brings no rows, if it does not."""
+    return health.error(entry.incarnation) or entry.source.failure
