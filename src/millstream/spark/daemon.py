@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import gc
 
-import millstream.kernel.evaluation  # noqa: F401
+# What tasks are made of: the functions that they run, and all that those import.
+import millstream.spark.native
+import millstream.spark.relation  # noqa: F401
 
 if __name__ == "__main__":
-    # Otherwise imported in each worker, after it was forked.
+    # Otherwise imported in each worker, after it was forked. PySpark needs pandas for any task that reads Arrow.
+    import pandas  # noqa: F401
     import pyspark.worker  # noqa: F401
     from pyspark.daemon import manager
 
