@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import millstream as ms
 from millstream.engine.surface.database import Database
+from tests.answers import rows_of
 from tests.cases.harness import replay, show_value
 from tests.inprocess_compute import InProcessCompute
 
@@ -141,7 +142,7 @@ class Run:
         """Whether every reader surely is the same over another view."""
         mine, other = self.view, view
         if mine["kind"] != other["kind"] or any(sql == READERS["starred"][0] for sql in self.readers.values()):
-            return mine["columns"] == other["columns"] and mine["kind"] == other["kind"]
+            return bool(mine["columns"] == other["columns"] and mine["kind"] == other["kind"])
         return all(other["columns"].get(name) == sql for name, sql in mine["columns"].items())
 
     def check(self) -> None:
@@ -160,7 +161,7 @@ class Run:
                 expected = Counter(tuple(show_value(value) for value in row) for row in result.fetchall())
                 got = Counter(tuple(show_value(row[c]) for c in contents.columns) for row in contents.rows())
                 assert got == expected, name
-                keys = [row["column"] for row in self.db.sql(f"DESCRIBE {name}").rows() if row["note"] == "key"]
+                keys = [row["column"] for row in rows_of(self.db, f"DESCRIBE {name}") if row["note"] == "key"]
                 assert replay(self.db.changes(name).rows(), contents.columns, keys) == got, name
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
+from tests.answers import rows_of
 from tests.inprocess_compute import InProcessCompute
 from tests.unit.engine.conftest import Open
 
@@ -159,4 +160,4 @@ def test_a_reader_that_is_being_replaced_must_fit_too(filled: Database) -> None:
     assert "w: it reads n" in (refused(filled, "SELECT k, max(v) AS top FROM s GROUP BY k").detail or "")
     replace(filled, "SELECT max(v) AS top, k, count(*) AS n FROM s GROUP BY k")
     filled.drain()
-    assert [view["state"] for view in filled.sql("SHOW VIEWS").rows()] == ["live", "live"]
+    assert [view["state"] for view in rows_of(filled, "SHOW VIEWS")] == ["live", "live"]
