@@ -157,7 +157,7 @@ DATABASE: dict[str, Code] = {
 }  # fmt: skip
 
 SOURCES: dict[str, Code] = {
-    "FILE_GONE": Code("A file was removed before it was read.", "Files of a stream must stay until they are read.", "Put it back, or create the stream again."),
+    "FILE_GONE": Code("A file was removed before it was read.", "Files of a stream must stay until they are read, and for new views also after that.", "Put it back. A file that its stream had not read yet is a dead letter."),
     "SOURCE_UNREADABLE": Code("A source cannot be read.", "A directory or file cannot be opened, or a connection is gone.", "Read the detail. The source is tried again by itself."),
     "SOCKET_UNAVAILABLE": Code("The socket cannot be opened.", "The port is in use, or the host is not this machine's.", "Choose another port."),
     "LOG_BEHIND_STORE": Code("The log ends before offsets that were processed.", "The log was replaced by an older copy.", "Restore log and store together."),

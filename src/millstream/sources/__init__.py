@@ -1,7 +1,7 @@
 """Connectors: where the rows of streams come from."""
 
 from millstream.sources.options import StreamOptions, TableOptions, TopicSpec
-from millstream.sources.protocol import Cut, Offsets, Opening, Place, Source
+from millstream.sources.protocol import Cut, Offsets, Opening, Place, Source, UnreadableError
 from millstream.sources.registry import SOURCES, Connector
 from millstream.sources.starts import Start, read_start
 
@@ -17,5 +17,6 @@ __all__ = [
     "StreamOptions",
     "TableOptions",
     "TopicSpec",
+    "UnreadableError",
     "read_start",
 ]

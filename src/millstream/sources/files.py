@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Literal
@@ -20,7 +21,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.settings import Size
 from millstream.plan.slices import FileSlice
 from millstream.sources.options import ReplayedOptions
-from millstream.sources.protocol import Cut, Offsets, Opening, Place, Source
+from millstream.sources.protocol import Cut, Offsets, Opening, Place, Source, UnreadableError
 from millstream.sources.starts import Start
 
 
@@ -106,13 +107,26 @@ class FilesSource(Source):
         chosen: list[str] = []
         size = 0
         for path in self._order[first:stop]:
-            size += self._size(path)
+            found = self._size(path)
+            if found is None:
+                if chosen:
+                    break
+                raise UnreadableError(
+                    "FILE_GONE",
+                    f"{path} was removed before it was read",
+                    self._cut(first, [path]),
+                    hint="put it back",
+                )
+            size += found
             if chosen and (size > self._options.bytes_per_epoch or len(chosen) >= most):
                 break
             chosen.append(path)
-        files = [(first + index, path) for index, path in enumerate(chosen)]
-        slice_ = FileSlice(tuple(chosen), first, self._options.format, self._options.reader_options())
-        return Cut(slice_, {0: first + len(chosen)}, files, len(chosen))
+        return self._cut(first, chosen)
+
+    def _cut(self, first: int, paths: Sequence[str]) -> Cut:
+        files = [(first + index, path) for index, path in enumerate(paths)]
+        slice_ = FileSlice(tuple(paths), first, self._options.format, self._options.reader_options())
+        return Cut(slice_, {0: first + len(paths)}, files, len(paths))
 
     def _first(self, offsets: Offsets) -> int:
         """The next file after some offsets; when all that are known are done, new ones are looked for."""
@@ -129,13 +143,16 @@ class FilesSource(Source):
     def _look(self) -> None:
         found: list[tuple[int, str]] = []
         try:
-            with os.scandir(self._directory) as entries:
-                for entry in entries:
-                    if entry.path in self._known or not self._is_ours(entry):
-                        continue
-                    found.append((entry.stat().st_mtime_ns, entry.path))
+            entries = os.scandir(self._directory)
         except FileNotFoundError:
             return
+        with entries:
+            for entry in entries:
+                if entry.path in self._known or not self._is_ours(entry):
+                    continue
+                # A file may be gone as soon as it was listed.
+                with suppress(FileNotFoundError):
+                    found.append((entry.stat().st_mtime_ns, entry.path))
         for _, path in sorted(found):
             self._order.append(path)
             self._known.add(path)
@@ -144,15 +161,13 @@ class FilesSource(Source):
         hidden = entry.name.startswith((".", "_"))
         return not hidden and entry.is_file() and fnmatch(entry.name, self._options.pattern)
 
-    def _size(self, path: str) -> int:
+    def _size(self, path: str) -> int | None:
+        """The bytes of a file; None if it is gone, and not its directory with it."""
         try:
             return os.stat(path).st_size
         except FileNotFoundError:
-            raise MillstreamError(
-                "FILE_GONE",
-                f"{path} was removed before it was read",
-                hint="put it back, or recreate the stream; nothing after it has been read",
-            ) from None
+            os.stat(self._directory)
+            return None
 
     def close(self) -> None:
         pass

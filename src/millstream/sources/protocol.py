@@ -32,6 +32,14 @@ class Cut:
     """How many offsets it covers; 0 where they are not the source's own."""
 
 
+class UnreadableError(MillstreamError):
+    """The rows of a cut are gone. Waiting brings them back only if somebody puts them back."""
+
+    def __init__(self, code: str, message: str, cut: Cut, *, hint: str | None = None) -> None:
+        super().__init__(code, message, hint=hint)
+        self.cut = cut
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """The offsets of a start, and the files before them."""
@@ -84,7 +92,10 @@ class Source(Protocol):
         """How many offsets there are after some, as far as is known now."""
 
     def cut(self, offsets: Offsets, limit: int, until: Offsets | None = None) -> Cut | None:
-        """What follows some offsets, at most about `limit` of them and not beyond `until`; None if there is nothing."""
+        """What follows some offsets, at most about `limit` of them and not beyond `until`; None if there is nothing.
+
+        Raises `UnreadableError` if the first of it is gone.
+        """
 
     def begin(self) -> None:
         """The stream exists now: take rows in, where the source reads in a thread of its own. Called once."""

@@ -29,6 +29,7 @@ _WORKER_LOST = frozenset(
 
 
 _PLAIN = "org.apache.spark.SparkException"
+_FILE = "FAILED_READ_FILE"
 
 GONE: WeakSet[SparkContext] = WeakSet()
 """Contexts that were found not to answer, or stopped."""
@@ -60,11 +61,18 @@ def _lost_part(error: PySparkException) -> LostPartError | None:
     while chain and (cause := chain[-1].getCause()) is not None and len(chain) < 20:
         chain.append(cause)
     names = [java.getClass().getName() for java in chain]
+    if any(name == _PLAIN and _is_of_file(java) for name, java in zip(names, chain, strict=True)):
+        return None
     # Where Spark cannot start a worker it says so without a condition; what is wrong with data always has one.
     is_nameless = bool(chain) and names[-1] == _PLAIN and chain[-1].getCondition() is None
     if is_nameless or not _WORKER_LOST.isdisjoint(names):
         return LostPartError("PART_LOST", "a Python worker of Spark is gone")
     return None
+
+
+def _is_of_file(error: Any) -> bool:
+    """Whether Spark says that it cannot read a file, whatever it met there."""
+    return str(error.getCondition() or "").startswith(_FILE)
 
 
 def _is_gone() -> bool:

@@ -18,8 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from sqlglot import exp
+
 from millstream.engine.define.catalog import SUCCESSOR, StreamEntry, Successor, ViewEntry, read_names
 from millstream.engine.define.replacing import Replacing
+from millstream.engine.run.dead_files import read_files
 from millstream.engine.run.epochs import Epoch, EpochLoop, clock_after, newest_before
 from millstream.engine.run.health import Health, HistoryFailedError
 from millstream.engine.run.isolation import view_of
@@ -30,6 +33,7 @@ from millstream.model.progress import Progress
 from millstream.model.recovery import again
 from millstream.plan.nodes import View, ViewPlan
 from millstream.plan.slices import RowsSlice
+from millstream.sources import UnreadableError
 from millstream.store.commands import Failure, StreamPart, Swap, ViewPart
 
 # How long a slice of the past may keep live epochs waiting when it is committed, if these are quick themselves.
@@ -235,11 +239,15 @@ class History:
         )
 
     def _job(self, behind: Behind, live: Progress, max_rows: int) -> Job | None:
-        cut = behind.entry.source.cut(behind.progress.offsets, max_rows, until=live.offsets)
+        fault = None
+        try:
+            cut = behind.entry.source.cut(behind.progress.offsets, max_rows, until=live.offsets)
+        except UnreadableError as error:
+            cut, fault = error.cut, error
         if cut is None:
             return None
         newest = newest_before(behind.entry, behind.progress)
-        return Job(behind.entry, behind.progress.offsets, cut, behind.parts, self.loop.clock.now(), newest)
+        return Job(behind.entry, behind.progress.offsets, cut, behind.parts, self.loop.clock.now(), newest, fault)
 
     def _is_last(self, job: Job, live: Progress) -> bool:
         """Whether to read a slice under the lock: it reaches the present, and is small or will not get smaller."""
@@ -258,10 +266,14 @@ class History:
         epoch.views.extend(ViewPart(part, None, *epoch.marks_of(part)) for part in behind.parts)
         self.loop.commit(epoch.part({}))
 
-    @staticmethod
-    def _read(job: Job, reader: Reader) -> Read:
-        (read,) = reader.read((job,))
-        return read
+    def _read(self, job: Job, reader: Reader) -> Read:
+        """The read of a slice. A file that was set aside when its stream came to it has no rows for any view."""
+        return read_files(job, reader, job.fault, partial(self._was_set_aside, job.entry))
+
+    def _was_set_aside(self, entry: StreamEntry, number: int, path: str) -> bool:
+        letters = exp.select("raw").from_(exp.to_identifier(f"{entry.name}__dead", quoted=True))
+        found, _ = self.loop.store.read(letters.where(exp.column("_offset").eq(number)))
+        return path in found.column("raw").to_pylist()
 
     def _commit_and_close(self, behind: Behind, read: Read) -> None:
         try:

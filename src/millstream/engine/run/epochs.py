@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from millstream.engine.define.catalog import SUCCESSOR, Catalog, StreamEntry, ViewEntry
+from millstream.engine.run.dead_files import dead_file, read_files
 from millstream.engine.run.health import Health, SourceFailedError
 from millstream.engine.run.isolation import Isolation, view_of
 from millstream.engine.run.judging import judge
@@ -32,7 +33,7 @@ from millstream.plan.compute import StreamStats
 from millstream.plan.nodes import AggregateView, AppendView, TopView, View, ViewPlan
 from millstream.plan.slices import BatchSlice
 from millstream.plan.watermarks import advance, next_idle_at, slack_of
-from millstream.sources import Cut, Offsets
+from millstream.sources import Cut, Offsets, UnreadableError
 from millstream.store.commands import Commit, QueryPart, StreamPart, ViewPart
 from millstream.store.protocol import Store, ViewFailedError
 
@@ -125,12 +126,15 @@ class EpochLoop:
             progress = done.get(entry.name, self.progress(entry))
             start = progress.offsets
             end = None if until is None else until[entry.name]
-            cut = None
+            cut, fault = None, None
             with self.health.confined(entry.incarnation):
-                cut = entry.source.cut(start, limits.get(entry.name, self.settings.max_epoch_rows), end)
+                try:
+                    cut = entry.source.cut(start, limits.get(entry.name, self.settings.max_epoch_rows), end)
+                except UnreadableError as error:
+                    cut, fault = error.cut, error
             if cut is not None:
                 newest = newest_before(entry, progress)
-                jobs.append(Job(entry, dict(start), cut, self.plans_of(entry), now, newest))
+                jobs.append(Job(entry, dict(start), cut, self.plans_of(entry), now, newest, fault))
         if jobs:
             self.pace.begin(waiting, {job.entry.name: job.cut.length for job in jobs}, self.timer())
         return tuple(jobs)
@@ -260,9 +264,9 @@ class EpochLoop:
         try:
             for job in jobs:
                 try:
-                    if len(jobs) == 1:
-                        raise error
-                    reads += self.reader.read((job,))
+                    # A file that failed alone is read once more before it is set aside.
+                    known = error if len(jobs) == 1 and dead_file(job) is None else None
+                    reads.append(read_files(job, self.reader, known))
                 except UnavailableError:
                     raise
                 except Exception as alone:
@@ -417,6 +421,9 @@ class Epoch:
         with self.loop.isolation.confined(view_of(part.name)):
             if part.name in read.failures:
                 raise read.failures[part.name]
+            if not read.stats.decoded and part.name not in read.deltas:
+                self.views.append(ViewPart(part, None, *self.marks_of(part), catching_up=catching_up))
+                return
             judged = judge(part, read.deltas[part.name], read.stats.decoded, *self.marks_of(part))
             self.views.append(replace(judged, catching_up=catching_up))
 

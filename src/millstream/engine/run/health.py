@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from millstream.engine.define.catalog import StreamEntry
 from millstream.model.errors import MillstreamError, UnavailableError
@@ -39,6 +39,8 @@ class Failing:
     error: MillstreamError
     pause: int
     retry_at: int
+    asked: int
+    """The last request to try again that the failed attempt knew of."""
 
 
 @dataclass(slots=True)
@@ -58,6 +60,11 @@ class Health:
         known = self._failing.get(key)
         return known.error if known is not None else None
 
+    def error_since(self, key: str, asked: int) -> MillstreamError | None:
+        """Why something could not be read since a request to try again."""
+        known = self._failing.get(key)
+        return known.error if known is not None and known.asked >= asked else None
+
     def fail(self, key: str, error: Exception, asked: int | None = None) -> MillstreamError:
         """Note a failure. An attempt that began before `asked` was raised is due again at once."""
         known = self._failing.get(key)
@@ -66,17 +73,19 @@ class Health:
             pause = 0
         else:
             pause = min(max(2 * known.pause, _SECOND_PAUSE), _LONGEST_PAUSE)
-        self._failing[key] = Failing(found, pause, self.clock.now() + pause)
+        knew = asked if asked is not None else self.asked
+        self._failing[key] = Failing(found, pause, self.clock.now() + pause, knew)
         return found
 
     def recovered(self, key: str) -> None:
         self._failing.pop(key, None)
 
-    def retry_all(self) -> None:
-        """Somebody waits: everything is due now."""
+    def retry_all(self) -> int:
+        """Somebody waits: everything is due now. Returns the number of this request."""
         self.asked += 1
         for key, known in list(self._failing.items()):
-            self._failing[key] = Failing(known.error, 0, self.clock.now())
+            self._failing[key] = replace(known, pause=0, retry_at=self.clock.now())
+        return self.asked
 
     def keep(self, keys: set[str]) -> None:
         """Forget everything else: what is gone does not fail."""

@@ -40,9 +40,13 @@ class Job:
     """When it was cut, in processing time."""
     newest: Mapping[int, int] = field(default_factory=dict)
     """The newest event times before the cut; only where the slack follows lateness."""
+    fault: MillstreamError | None = None
+    """Why it cannot be read, if that is known before."""
 
     def portion(self) -> Portion:
-        """What is computed of it."""
+        """What is computed of it. Raises the fault, if there is one."""
+        if self.fault is not None:
+            raise self.fault
         entry = self.entry
         max_ahead = entry.options.max_ahead if entry.options.max_ahead is not None else DAY
         return Portion(entry.stream, self.cut.slice, self.plans, max_ahead, entry.source.partitions, self.newest)

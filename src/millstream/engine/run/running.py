@@ -102,7 +102,7 @@ class Running:
         What cannot be read stops nothing else: it is raised when all else is done.
         """
         loop, store, history = self._parts.loop, self._parts.store, self._parts.history
-        loop.health.retry_all()
+        asked = loop.health.retry_all()
         history.health.retry_all()
         if self._is_running:
             self._queries.reconcile()
@@ -118,7 +118,7 @@ class Running:
         self._keep_up()
         store.settle()
         self._tell()
-        errors = [loop.health.error(entry.incarnation) for entry in self._parts.catalog.streams()]
+        errors = [loop.health.error_since(entry.incarnation, asked) for entry in self._parts.catalog.streams()]
         for error in (*errors, history.failure()):
             if error is not None:
                 raise error

@@ -49,13 +49,16 @@ def test_somebody_who_waits_gets_another_attempt(health: Health) -> None:
     health.fail("a", ERROR)
     assert health.rests("a")
     before = health.asked
-    health.retry_all()
+    asked = health.retry_all()
     assert not health.rests("a")
+    assert (health.error("a"), health.error_since("a", asked)) == (ERROR, None)
     # An attempt from before says nothing about now.
     health.fail("a", ERROR, before)
     assert not health.rests("a")
+    assert health.error_since("a", asked) is None
     health.fail("a", ERROR, health.asked)
     assert health.rests("a")
+    assert health.error_since("a", asked) is ERROR
 
 
 def test_what_is_gone_does_not_fail(health: Health) -> None:
