@@ -146,6 +146,8 @@ DATABASE: dict[str, Code] = {
     "STORE_FAILED": Code("The store failed.", "DuckDB reported an error that is none of the others.", _DEFECT),
     "STORE_UNAVAILABLE": Code("The store cannot be opened.", "Its file is in use, damaged or not readable.", "Read the detail."),
     "STORE_VERSION": Code("The store was written by another release.", "Its format is newer or too old.", "Open it with the release that wrote it."),
+    "COMMAND_VERSION": Code("A command of a store was encoded by another release.", "Its format is newer or too old.", "Decode it with the release that encoded it."),
+    "BAD_COMMAND": Code("A command of a store cannot be decoded.", "It is damaged, or commands before it are missing.", "Decode the sequence from its beginning."),
     "DISK_FULL": Code("The disk is full.", "The log or the store could not write.", "Free some space; everything acknowledged is safe."),
     "ACCOUNTING": Code("Rows do not add up.", "A defect in Millstream; nothing was committed.", _DEFECT),
     "INTERNAL": Code("Something failed that should not.", "A defect in Millstream.", _DEFECT),

@@ -10,8 +10,11 @@ it, `__k0`… group keys, `__pane` the start of its pane, `__a0`… accumulators
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
+
+import pyarrow as pa
 
 from millstream.duck import quote
 from millstream.model.schema import Schema
@@ -370,10 +373,19 @@ class ViewPlan:
     """A view and the hidden parts it is made of, in the order they are maintained; the view is the last."""
 
     parts: tuple[Part, ...]
+    types: Mapping[str, Mapping[str, pa.DataType]] = field(default_factory=dict, compare=False)
+    """What was asked to plan it: by stream, the types of expressions in Spark SQL. With these it can be planned again
+    without Spark."""
 
     @property
     def view(self) -> Part:
         return self.parts[-1]
+
+    def sharing(self, built: Sequence[str]) -> ViewPlan:
+        """What is left to build where some parts exist already: `built` has for each part the name it has or gets."""
+        names = dict(zip((part.name for part in self.parts), built, strict=True))
+        own = tuple(_reading(part, names) for part in self.parts if names[part.name] == part.name)
+        return replace(self, parts=own)
 
     @property
     def on_spark(self) -> tuple[View, ...]:
@@ -393,6 +405,14 @@ class ViewPlan:
         own = {part.name for part in self.parts}
         inputs = {i.relation.removesuffix(VERSIONS) for part in self.in_store for i in part.inputs}
         return (inputs - own) | set(self.streams)
+
+
+def _reading(part: Part, names: Mapping[str, str]) -> Part:
+    """A part that reads relations under other names."""
+    if not isinstance(part, QueryView):
+        return part
+    inputs = tuple(replace(i, relation=names.get(i.relation, i.relation)) for i in part.inputs)
+    return replace(part, inputs=inputs)
 
 
 def fill(template: str, names: tuple[str, ...]) -> str:

@@ -11,9 +11,10 @@ the relations it reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import OptimizeError
 from sqlglot.optimizer.qualify import qualify
@@ -22,12 +23,12 @@ from millstream.model.errors import MillstreamError, Position
 from millstream.model.schema import folded
 from millstream.model.settings import ViewOptions
 from millstream.plan.blocks import BlockPlanner, Source
-from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, Stream, TopView, ViewPlan
+from millstream.plan.nodes import AppendView, Part, QueryView, Stream, ViewPlan
 from millstream.plan.planner import plan_rows, plan_view
 from millstream.plan.ranking import merged_ranking
 from millstream.plan.reading import WINDOW_COLUMNS, Typer, default_name
 from millstream.plan.refusals import MisplacedTriggerError, NotIncrementalError
-from millstream.plan.relations import Relation, Relations
+from millstream.plan.relations import Relation, Relations, view_relation
 from millstream.plan.spelling import write_nested_joins, write_out
 from millstream.sql import position_of, read_window_call
 from millstream.sql.dialect import StreamSQL
@@ -39,8 +40,15 @@ _WITH_TABLE = ("joins", "laterals", "pivots")
 
 
 def plan_query(create: CreateView, relations: Relations, typer: Typer) -> ViewPlan:
-    """The plan of a view."""
-    return Decomposition(create, relations, typer).plan()
+    """The plan of a view, with the types that were asked for."""
+    types: dict[str, dict[str, pa.DataType]] = {}
+
+    def recording(stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:
+        found = typer(stream, sqls)
+        types.setdefault(stream.name, {}).update(zip(sqls, found, strict=True))
+        return found
+
+    return replace(Decomposition(create, relations, recording).plan(), types=types)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,13 +350,7 @@ class Decomposition:
 
     def _add(self, part: Part) -> Relation:
         self.parts.append(part)
-        match part:
-            case QueryView():
-                return Relation(part.name, part.columns, append_only=part.only_grows)
-            case TopView() | AggregateView():
-                return Relation(part.name, tuple(out.name for out in part.outputs))
-            case AppendView():
-                return Relation(part.name, tuple(n for n, _ in part.columns), append_only=part.only_grows)
+        return view_relation(part)
 
     # -- refusals ------------------------------------------------------------------------------
 

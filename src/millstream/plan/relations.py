@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from millstream.plan.nodes import Stream
+from millstream.plan.nodes import AggregateView, Part, QueryView, Stream, TopView
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +24,25 @@ class Relation:
 
 
 Relations = Callable[[str], Relation | None]
+
+
+def stream_relation(stream: Stream) -> Relation:
+    """What a query finds under the name of a stream or a table."""
+    if not stream.primary_key:
+        return Relation(stream.name, stream.schema.names(), stream)
+    return Relation(
+        stream.name,
+        stream.stored.names(),
+        versioned=stream.rules.versioned,
+        event_stream=stream if stream.has_event_versions else None,
+    )
+
+
+def view_relation(part: Part) -> Relation:
+    """What a query finds under the name of a view, or of a part of one."""
+    match part:
+        case QueryView():
+            return Relation(part.name, part.columns, append_only=part.only_grows)
+        case TopView() | AggregateView():
+            return Relation(part.name, tuple(out.name for out in part.outputs))
+    return Relation(part.name, tuple(name for name, _ in part.columns), append_only=part.only_grows)

@@ -54,6 +54,8 @@ class CreateView:
     """Where parts begin that catch up before they join their stream."""
     kind: Literal["view", "successor"] = "view"
     """A successor is built under a name of its own and takes the place of another view: see `Swap`."""
+    built: Sequence[str] = ()
+    """Of a successor: the names of all parts of its query. `plan` lacks those that the other view has already."""
     incarnation: str = ""
     instead_of: Sequence[str] = ()
     """Parts that are dropped in the same transaction, with their letters of the streams `letters_of`."""

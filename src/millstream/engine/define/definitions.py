@@ -30,7 +30,7 @@ from millstream.model.time import Clock
 from millstream.plan.compute import Compute, Streaming
 from millstream.plan.nodes import Stream, ViewPlan
 from millstream.plan.queries import plan_query
-from millstream.plan.relations import Relation, Relations
+from millstream.plan.relations import Relation, Relations, stream_relation, view_relation
 from millstream.sources import SOURCES, Connector, Opening, Source, StreamOptions, TableOptions
 from millstream.sql import check_query, render
 from millstream.sql.statements import CreateStream, CreateTable, CreateView, Drop
@@ -296,6 +296,7 @@ class Definitions:
         *,
         incarnation: str,
         kind: Literal["view", "successor"] = "view",
+        built: Sequence[str] = (),
         instead_of: Sequence[str] = (),
     ) -> None:
         """Create the parts of a view in the store."""
@@ -307,6 +308,7 @@ class Definitions:
                 self.clock.now(),
                 typed.history,
                 kind,
+                built=built,
                 incarnation=incarnation,
                 instead_of=instead_of,
                 letters_of=self.streams_with_letters() if instead_of else (),
@@ -370,18 +372,10 @@ class Definitions:
         """What a query finds under a name."""
         entry = self.catalog.find(name)
         match entry:
-            case StreamEntry() if not entry.is_table:
-                return Relation(entry.name, entry.stream.schema.names(), entry.stream)
             case StreamEntry():
-                return Relation(
-                    entry.name,
-                    tuple(self.store.columns(entry.name).names),
-                    versioned=entry.stream.rules.versioned,
-                    event_stream=entry.stream if entry.stream.has_event_versions else None,
-                )
+                return stream_relation(entry.stream)
             case ViewEntry():
-                columns = tuple(self.store.columns(entry.name).names)
-                return Relation(entry.name, columns, append_only=self.plan(entry).view.only_grows)
+                return view_relation(self.plan(entry).view)
         return None
 
     def _types(self, stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:

@@ -17,7 +17,7 @@ from millstream.engine.define.definitions import Definitions
 from millstream.engine.define.readers import Readers
 from millstream.model.errors import MillstreamError, Position
 from millstream.model.settings import ViewOptions
-from millstream.plan.nodes import AggregateView, AppendView, Part, QueryView, ViewPlan
+from millstream.plan.nodes import AggregateView, AppendView, QueryView, ViewPlan
 from millstream.sql import render
 from millstream.sql.statements import CreateView, Rebuild
 from millstream.store import commands
@@ -136,7 +136,14 @@ class Replacing:
                 new = self.definitions.plan_statement(statement)
                 self._check_readers(entry, self.store.columns(entry.name), columns, new, statement.position)
             incarnation = self.definitions.new_incarnation()
-            self.definitions.store_view(typed, statement, incarnation=incarnation, kind="successor", instead_of=ending)
+            self.definitions.store_view(
+                typed,
+                statement,
+                incarnation=incarnation,
+                kind="successor",
+                built=successor.built,
+                instead_of=ending,
+            )
         except BaseException:
             self.definitions.tidy_forms()
             raise
@@ -148,8 +155,8 @@ class Replacing:
         def make() -> tuple[ViewPlan, tuple[str, ...]]:
             built = self.definitions.plan_statement(replace(statement, name=entry.name + SUCCESSOR))
             kept = _shared(self.definitions.plan(entry), built) if share else {}
-            own = tuple(_reading(part, kept) for part in built.parts if part.name not in kept)
-            return ViewPlan(own), tuple(kept.get(part.name, part.name) for part in built.parts)
+            names = tuple(kept.get(part.name, part.name) for part in built.parts)
+            return built.sharing(names), names
 
         return Successor(statement, make)
 
@@ -255,11 +262,3 @@ def _shared(old: ViewPlan, built: ViewPlan) -> dict[str, str]:
 
 def _alike(part: AppendView | AggregateView, other: AppendView | AggregateView) -> bool:
     return replace(part, name=other.name) == other
-
-
-def _reading(part: Part, names: dict[str, str]) -> Part:
-    """A part that reads relations under other names."""
-    if not isinstance(part, QueryView):
-        return part
-    inputs = tuple(replace(i, relation=names.get(i.relation, i.relation)) for i in part.inputs)
-    return replace(part, inputs=inputs)

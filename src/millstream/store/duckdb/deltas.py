@@ -66,7 +66,7 @@ def removing(table: str, names: Sequence[str], gone: str) -> str:
     """The statement that deletes from a bag of rows as many copies of each row as another bag has, by some columns."""
     same = " AND ".join(f"r.{name} IS NOT DISTINCT FROM g.{name}" for name in names)
     listed = ", ".join(names)
-    numbered = f"row_number() OVER (PARTITION BY {', '.join(f'r.{name}' for name in names)}) AS __n"
+    numbered = f"row_number() OVER (PARTITION BY {', '.join(f'r.{name}' for name in names)} ORDER BY r.rowid) AS __n"
     return (
         f"DELETE FROM {table} WHERE rowid IN (SELECT __rid FROM ("
         f"SELECT r.rowid AS __rid, {numbered}, g.__copies FROM {table} r "

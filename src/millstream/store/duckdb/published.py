@@ -32,8 +32,13 @@ As the maintainer says: `__rid` of the state, `__sid`, `__end`, `__fired`, `__ki
 values `__n0`…. Then `__old` and `__old_end`, the row that was shown, its values `__o0`…, `__nth`, which is 1 for
 one of the rows of a window, and whether the window `__published` anything."""
 
-NEW_ID = f"{NAMED.epoch} * {2**31} + row_number() OVER ()"
-"""An id for each row of a query: unique without a counter, by the epoch and a number within it."""
+
+def new_id(group: Sequence[str]) -> str:
+    """An id for each row of a query: unique without a counter, by the epoch and a number within it.
+
+    Numbered by what tells the rows apart, so that the same rows always have the same ids.
+    """
+    return f"{NAMED.epoch} * {2**31} + row_number() OVER (ORDER BY {', '.join(group)})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from millstream.plan.windows import SessionWindow
 from millstream.store.duckdb.aggregate import MERGED, StateSQL, clamped, create_state
 from millstream.store.duckdb.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.duckdb.moment import NAMED
-from millstream.store.duckdb.published import NEW_ID, Published
+from millstream.store.duckdb.published import Published, new_id
 from millstream.store.duckdb.writing import Statements
 
 
@@ -108,7 +108,7 @@ class SessionAggregate:
             "__ws",
             "max(__we) AS __we",
             *sql.combined(),
-            f"coalesce(min(__sid), {NEW_ID}) AS __sid",
+            f"coalesce(min(__sid), {new_id(['__ws', *keys])}) AS __sid",
             "list(__sid) FILTER (WHERE __sid IS NOT NULL) AS __sids",
             "list(__rid) FILTER (WHERE __rid IS NOT NULL) AS __rids",
             "max(__fired) AS __fired",

@@ -20,7 +20,7 @@ from millstream.plan.windows import SlideWindow
 from millstream.store.duckdb.aggregate import MERGED, StateSQL, clamped, create_state
 from millstream.store.duckdb.firing import TRIGGER_COLUMNS, due_sql, kind_sql, next_due_at
 from millstream.store.duckdb.moment import NAMED
-from millstream.store.duckdb.published import NEW_ID, Published
+from millstream.store.duckdb.published import Published, new_id
 from millstream.store.duckdb.writing import Statements
 
 
@@ -99,7 +99,7 @@ class SlideAggregate:
             *sql.group,
             *sql.accumulators,
             "__rid",
-            f"coalesce(__sid, {NEW_ID}) AS __sid",
+            f"coalesce(__sid, {new_id(sql.group)}) AS __sid",
             "__fired",
             "__pending + __came AS __pending",
             f"coalesce(__due, {due_sql(self.view, past)}) AS __due",
