@@ -20,6 +20,7 @@ import duckdb
 from millstream.plan.nodes import Part, Stream
 from millstream.store.duckdb.changelog import changes_table, epoch_of, until
 from millstream.store.duckdb.letters import forget_letters
+from millstream.store.duckdb.reading import SUMMED
 from millstream.store.duckdb.shelves import changed_view
 
 # In processing time.
@@ -143,7 +144,17 @@ def _expired(connection: duckdb.DuckDBPyConnection, changelog: Part, epoch: int)
 
 
 def _thin_out_epochs(connection: duckdb.DuckDBPyConnection, old_at: int, last: int) -> None:
-    """Of old epochs keep the last of every hour: they tell how old changes are that are kept longer."""
+    """Of old epochs keep the last of every hour: they tell how old changes are that are kept longer. Of the others
+    `ms.thinned` keeps the sums, in its one row."""
     old = "ms.epochs WHERE committed_at <= ? AND epoch <= ?"
     hourly = f"SELECT max(epoch) FROM {old} GROUP BY committed_at // {_HOUR}"
-    connection.execute(f"DELETE FROM {old} AND epoch NOT IN ({hourly})", [old_at, last, old_at, last])
+    gone, limits = f"{old} AND epoch NOT IN ({hourly})", [old_at, last, old_at, last]
+    if connection.execute(f"SELECT 1 FROM {gone} LIMIT 1", limits).fetchone() is None:
+        return
+    columns = ", ".join(SUMMED)
+    sums = ", ".join(f"sum({column})" for column in SUMMED)
+    both = f"SELECT {columns} FROM {gone} UNION ALL SELECT {columns} FROM ms.thinned"
+    found = connection.execute(f"SELECT {sums} FROM ({both})", limits).fetchone()
+    connection.execute("DELETE FROM ms.thinned")
+    connection.execute("INSERT INTO ms.thinned VALUES (?, ?, ?, ?)", found)
+    connection.execute(f"DELETE FROM {gone}", limits)

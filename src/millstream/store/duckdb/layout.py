@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS ms.epochs (
     epoch BIGINT, committed_at BIGINT, rows_in BIGINT, rows_decoded BIGINT, rows_dead BIGINT,
     rows_used BIGINT, rows_filtered BIGINT, rows_late BIGINT, rows_failed BIGINT,
     offsets VARCHAR, watermarks VARCHAR, streams VARCHAR, views VARCHAR, timings VARCHAR);
+CREATE TABLE IF NOT EXISTS ms.thinned (rows_in HUGEINT, rows_late HUGEINT, rows_dead HUGEINT, rows_failed HUGEINT);
 """
 _TABLES += SINKS + COMPLETENESS + SHELVED + FAILURES
 

@@ -25,9 +25,12 @@ SELECT epoch, make_timestamp(committed_at) AS committed_at, rows_in, rows_decode
        rows_filtered, rows_late, rows_failed, offsets, watermarks, streams, views, timings
 FROM ms.epochs WHERE epoch > {since} ORDER BY epoch
 """
-_TOTALS = "SELECT max(committed_at), " + ", ".join(
-    f"coalesce(sum({column}), 0)::BIGINT" for column in ("rows_in", "rows_late", "rows_dead", "rows_failed")
-)
+SUMMED = ("rows_in", "rows_late", "rows_dead", "rows_failed")
+"""The counts of all epochs that `totals` adds up; `ms.thinned` has those of epochs whose records are gone."""
+_TOTALS = f"""
+SELECT max(committed_at), {", ".join(f"coalesce(sum({column}), 0)::BIGINT" for column in SUMMED)} FROM (
+    SELECT committed_at, {", ".join(SUMMED)} FROM ms.epochs UNION ALL SELECT NULL, {", ".join(SUMMED)} FROM ms.thinned)
+"""
 
 
 class Reading:
@@ -104,4 +107,4 @@ class Reading:
 
     def totals(self) -> Totals:
         with self.cursor() as cursor:
-            return Totals(*cursor.execute(f"{_TOTALS} FROM ms.epochs").fetchall()[0])
+            return Totals(*cursor.execute(_TOTALS).fetchall()[0])

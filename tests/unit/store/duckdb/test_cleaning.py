@@ -48,6 +48,22 @@ def test_how_often_retention_runs_changes_nothing(
         harness.store.close()
 
 
+def test_totals_stay_when_epoch_records_are_thinned_out(tmp_path: Path) -> None:
+    """Twice, and over a restart of what is summed."""
+    harness = Harness(tmp_path, view())
+    week = 7 * 86_400
+    for start in (0, 2 * week):
+        for number in range(5):
+            harness.epoch(delta((1, 0, 3, number)), now=start + number)
+    before = harness.store.totals()
+    assert before.rows_in > 0
+    for now, records in ((week + 10, 6), (3 * week + 10, 2)):
+        harness.retain(now)
+        assert len(kept(harness)["records"]) == records
+        assert harness.store.totals() == before
+    harness.store.close()
+
+
 def test_a_quiet_view_and_quiet_letters_expire(tmp_path: Path) -> None:
     """Time alone is enough: no epoch commits after the one whose changes expire."""
     harness = Harness(tmp_path, view(options="WITH (changelog_retain = '1 minute')"))
