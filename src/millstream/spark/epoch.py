@@ -7,7 +7,6 @@ nothing until it happens: only when the job fails are the failing rows looked fo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -38,6 +37,7 @@ from millstream.spark.delta import (
 )
 from millstream.spark.errors import reported, spark_error
 from millstream.spark.relation import Decoder, temporary_name
+from millstream.sql.user_calls import as_written, spark_errors
 
 
 @dataclass(slots=True)
@@ -170,24 +170,32 @@ class OpenEpoch:
         sample = {
             row["__check"] for row in flagged.select("__check").distinct().collect() if row["__check"] is not None
         }
+        said = {index: spark_errors(view.checks[index]) for index in sample}
+        own = " ".join(f"WHEN __check = {i} THEN coalesce({', '.join(sqls)})" for i, sqls in said.items() if sqls)
+        # A user's function says itself of each row what failed.
+        flagged = flagged.withColumn("__said", functions.expr(f"CASE {own} END" if own else "CAST(NULL AS STRING)"))
         reasons = {index: self._reason(flagged, view, index) for index in sample}
         name = f"{relation.strip('`')}_failed"
         flagged.createOrReplaceTempView(name)
         rows = collect(
-            self.spark.sql(rows_sql(self.decoder.stream, f"`{name}`", "true", "CAST(__check AS INT) AS __check"))
+            self.spark.sql(rows_sql(self.decoder.stream, f"`{name}`", "true", "struct(__check, __said) AS __check"))
         )
-        reason = [reasons.get(index, "an expression failed") for index in rows.column("__check").to_pylist()]
+        reason = [
+            found["__said"] or reasons.get(found["__check"], "an expression failed")
+            for found in rows.column("__check").to_pylist()
+        ]
         column = rows.schema.get_field_index("__check")
         return rows.set_column(column, "__reason", pa.array(reason, pa.string()))
 
     def _reason(self, flagged: DataFrame, view: View, index: int) -> str:
+        """Why a check fails on rows of which no function of a user says it."""
+        rows = flagged.where(f"__check = {index} AND __said IS NULL").limit(1)
+        written = as_written(view.checks[index])
         try:
-            collect(flagged.where(f"__check = {index}").limit(1).selectExpr(f"{view.checks[index]} AS c"))
+            collect(rows.selectExpr(f"{view.checks[index]} AS c"))
         except PySparkException as error:
-            # A user's function says itself what failed.
-            said = re.fullmatch(r"\[USER_RAISED_EXCEPTION\] (.*)", spark_error(error).message)
-            return said.group(1) if said else f"{view.checks[index]}: {spark_error(error).message}"
-        return f"{view.checks[index]}: failed"
+            return f"{written}: {spark_error(error).message}"
+        return f"{written}: failed"
 
     def _set_aside(self, view: View) -> None:
         """Replace the view's relation by one in which failing rows are marked `__bad`."""

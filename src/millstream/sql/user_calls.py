@@ -8,6 +8,7 @@ called `udf_<name>`. Neither is a name that a query could call by itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
@@ -21,6 +22,9 @@ from millstream.sql.positions import position_of
 
 SPARK_TRY = "__try"
 """The function that `spark.functions` gives a session: its argument, or NULL if that fails."""
+
+
+_QUOTED = r"'(?:[^'\\]|\\.)*'|`[^`]*`"
 
 
 class UserCall(exp.Expression, exp.Func):
@@ -90,12 +94,67 @@ def _spark_call(generator: SparkGenerator, call: UserCall) -> str:
     """
     given = _cast(call, [generator.sql(argument) for argument in call.expressions], spark_type)
     safe = ", ".join(f"{SPARK_TRY}({argument})" for argument in given)
-    answer = f"{spark_name(call.name)}({safe})"
+    return _value_or_failure(f"{spark_name(call.name)}({safe})", given)
+
+
+def _value_or_failure(answer: str, given: Sequence[str]) -> str:
     together = f"struct({', '.join(given)})"
     return (
         f"CASE WHEN {SPARK_TRY}({together}) IS NULL THEN raise_error(CAST({together} AS STRING)) "
         f"WHEN {answer}.error IS NULL THEN {answer}.value ELSE raise_error({answer}.error) END"
     )
+
+
+def spark_errors(sql: str) -> list[str]:
+    """Of an expression for Spark: what each call in it says about a row that fails there, inner calls first.
+
+    NULL where an argument fails: then the function got a NULL that nobody wrote.
+    """
+    calls = sorted(set(_calls(sql)), key=len)
+    return [
+        f"CASE WHEN {SPARK_TRY}(struct({', '.join(_given(call))})) IS NOT NULL THEN {call}.error END" for call in calls
+    ]
+
+
+def as_written(sql: str) -> str:
+    """An expression for Spark with its calls as in the query.
+
+    >>> call = UserCall(this="net", expressions=[exp.column("price")], types=(pa.float64(),))
+    >>> as_written(f"{spark_sql(call)} + 1")
+    'net(price) + 1'
+    """
+    for call in sorted(set(_calls(sql)), key=len, reverse=True):
+        given = _given(call)
+        name = call[: call.index("(")].removeprefix(spark_name(""))
+        uncast = [as_written(text[len("CAST(") : text.rindex(" AS ")]) for text in given]
+        sql = sql.replace(_value_or_failure(call, given), f"{name}({', '.join(uncast)})")
+    return sql
+
+
+def _calls(sql: str) -> list[str]:
+    """The texts of all calls in an expression for Spark."""
+    found = re.finditer(rf"{_QUOTED}|\b({spark_name('')}\w+\()", sql)
+    return [sql[call.start() : _end(sql, call.end())] for call in found if call.group(1)]
+
+
+def _given(call: str) -> list[str]:
+    """The arguments of a call, cast to their types, without the attempts around them."""
+    given, rest = [], call[call.index("(") + 1 : -1]
+    while rest:
+        end = _end(rest, len(SPARK_TRY) + 1)
+        given.append(rest[len(SPARK_TRY) + 1 : end - 1])
+        rest = rest[end:].removeprefix(", ")
+    return given
+
+
+def _end(sql: str, start: int) -> int:
+    """Behind the parenthesis that closes the one before `start`."""
+    depth = 1
+    for token in re.finditer(rf"{_QUOTED}|[()]", sql[start:]):
+        depth += {"(": 1, ")": -1}.get(token.group(), 0)
+        if depth == 0:
+            return start + token.end()
+    return len(sql)
 
 
 class _Generator(SparkGenerator):

@@ -39,7 +39,10 @@ def test_rows_that_fail_are_told_from_those_that_do_not() -> None:
             raise RuntimeError("no twos\nplease")
         return values
 
-    assert applied(picky, [1, 2, 3]) == [(1, None), (None, "f: RuntimeError: no twos"), (3, None)]
+    (one, two, three) = applied(picky, [1, 2, 3])
+    assert (one, two[0], three) == ((1, None), None, (3, None))
+    line = picky.__code__.co_firstlineno + 2
+    assert two[1] == f'f: RuntimeError: no twos, in f(2) at {__file__}:{line}: raise RuntimeError("no twos\\nplease")'
 
 
 def test_no_rows_are_no_rows() -> None:
