@@ -65,11 +65,12 @@ class Feed:
             self._waiting.append((number, sent))
 
     def _watch(self) -> None:
+        epoch = 0
         while not self._stop.is_set() or self._waiting:
-            with self.db.loop.committed:
-                self.db.loop.committed.wait(0.5)
+            epoch = self.db.wait_for_epoch(epoch, 0.5)
             now = time.perf_counter()
-            progress = self.db.store.progress("bids")
+            # Not by `status`, which asks for much more.
+            progress = self.db._parts.store.progress("bids")
             done = progress.offsets.get(0, 0) if progress is not None else 0
             while self._waiting and self._waiting[0][0] <= done:
                 _, sent = self._waiting.pop(0)
@@ -107,7 +108,7 @@ def run(job: Job) -> Answer:
             time.sleep(BEFORE_SECONDS)
             started_at, created_at = time.time(), time.perf_counter()
             db.sql(TUMBLING)
-            while not db.history.is_done():
+            while not db._parts.history.is_done():
                 time.sleep(0.05)
             done_at = time.perf_counter()
         finally:

@@ -46,11 +46,12 @@ class Watch:
         self._thread.start()
 
     def _run(self) -> None:
+        epoch = 0
         while not self._stop.is_set():
-            with self.db.loop.committed:
-                self.db.loop.committed.wait(0.2)
+            epoch = self.db.wait_for_epoch(epoch, 0.2)
             now = time.perf_counter()
-            progress = self.db.store.progress("bids")
+            # Not by `status`, which asks for much more.
+            progress = self.db._parts.store.progress("bids")
             done = progress.offsets.get(0, 0) if progress is not None else 0
             while self.waiting and self.waiting[0][0] <= done:
                 _, due = self.waiting.pop(0)

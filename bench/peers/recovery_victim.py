@@ -22,11 +22,9 @@ def tell(what: str) -> None:
 
 def watch(db: ms.Database, done: threading.Event) -> None:
     """Say when an epoch is committed."""
-    last = db.store.last_epoch()
+    last = db.wait_for_epoch(-1, 0.0)
     while not done.is_set():
-        with db.loop.committed:
-            db.loop.committed.wait(0.2)
-        epoch = db.store.last_epoch()
+        epoch = db.wait_for_epoch(last, 0.2)
         for number in range(last + 1, epoch + 1):
             tell(f"committed {number}")
         last = epoch
@@ -35,8 +33,8 @@ def watch(db: ms.Database, done: threading.Event) -> None:
 def main(directory: Path, clicks: str, groups: int) -> None:
     settings = {**DEFAULTS, "groups": groups}
     with ms.connect(directory, spark=SPARK) as db:
-        tell(f"opened {db.store.last_epoch()}")
-        if not db.catalog.views():
+        tell(f"opened {db.wait_for_epoch(-1, 0.0)}")
+        if not db.status()["views"]:
             db.sql(stream(settings, clicks))
             db.sql(view(settings))
         done = threading.Event()

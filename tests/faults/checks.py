@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import millstream as ms
+from tests.parts import parts_of
 
 from .worker import BATCH_ROWS, rows_of
 
@@ -60,7 +61,7 @@ def check_consistent(db: ms.Database) -> int:
 
 def check_logged(db: ms.Database, acknowledged: int) -> None:
     """The log has every row of the acknowledged batches, and no row twice."""
-    topic = db.log.topic("s")
+    topic = parts_of(db).log.topic("s")
     ids = [
         row["id"]
         for partition in range(topic.partitions)

@@ -113,12 +113,12 @@ def main(directory: Path, kernel: Kernel, part: str, in_background: bool) -> Non
 
 
 def await_rows(db: ms.Database, count: int) -> None:
-    with db.loop.committed:
-        while True:
-            rows = [db.query(f"SELECT coalesce(sum(n), 0) AS n FROM {view}").rows() for view in ("plain", "called")]
-            if all(row[0]["n"] == count for row in rows):
-                return
-            db.loop.committed.wait(0.5)
+    epoch = 0
+    while True:
+        rows = [db.query(f"SELECT coalesce(sum(n), 0) AS n FROM {view}").rows() for view in ("plain", "called")]
+        if all(row[0]["n"] == count for row in rows):
+            return
+        epoch = db.wait_for_epoch(epoch, 0.5)
 
 
 if __name__ == "__main__":

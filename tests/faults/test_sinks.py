@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import Connect
+from tests.parts import parts_of
 
 SCRIPT = Path(__file__).with_name("sink_worker.py")
 EPOCHS = 8
@@ -48,7 +49,9 @@ def test_a_killed_delivery_loses_and_repeats_nothing(connect: Connect, tmp_path:
     assert killed >= 7, "the points at which it is killed are no longer reached"
     with connect() as db:
         db.drain()
-        landed: list[dict[str, Any]] = [row for batch in db.log.topic("out").read(0, 0) for row in batch.to_pylist()]
+        landed: list[dict[str, Any]] = [
+            row for batch in parts_of(db).log.topic("out").read(0, 0) for row in batch.to_pylist()
+        ]
         (shown,) = db.sql("SHOW SINKS").rows()
     assert [{k: row[k] for k in changes[0]} for row in landed] == changes
     assert (shown["epoch"], shown["lag"], shown["error"]) == (changes[-1]["epoch"], 0, None)

@@ -20,6 +20,7 @@ import pytest
 
 import millstream as ms
 from tests.answers import untyped
+from tests.parts import parts_of
 
 pytestmark = pytest.mark.spark
 
@@ -651,7 +652,7 @@ def test_a_view_dropped_while_the_engine_runs(connect: Connect) -> None:
     db.stop()
     assert failures == []
     db.drain()
-    logged = sum(db.log.topic("s").end_offsets().values())
+    logged = sum(parts_of(db).log.topic("s").end_offsets().values())
     assert len(ids(db)) == logged
 
 

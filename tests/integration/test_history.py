@@ -22,7 +22,7 @@ from millstream.cli.formats import Format
 from millstream.cli.run import run_pipeline
 from millstream.cli.status import show_status
 from tests.conftest import Connect
-from tests.parts import store_of
+from tests.parts import parts_of, store_of
 
 T0 = datetime(2024, 5, 1)
 PAST = 120_000
@@ -182,7 +182,7 @@ def test_a_rebuild_while_rows_arrive(connect: Connect) -> None:
 def test_a_view_is_dropped_while_it_reads_history(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     db = filled(connect)
     reading, go_on = threading.Event(), threading.Event()
-    read = db.history.beside.read
+    read = parts_of(db).history.beside.read
 
     def held(jobs: Any) -> Any:
         reads = read(jobs)
@@ -190,7 +190,7 @@ def test_a_view_is_dropped_while_it_reads_history(connect: Connect, monkeypatch:
         assert go_on.wait(60)
         return reads
 
-    monkeypatch.setattr(db.history.beside, "read", held)
+    monkeypatch.setattr(parts_of(db).history.beside, "read", held)
     db.start()
     for statement in (f"CREATE MATERIALIZED VIEW per_auction AS {PER_AUCTION}", "ALTER MATERIALIZED VIEW live REBUILD"):
         reading.clear()
@@ -199,7 +199,7 @@ def test_a_view_is_dropped_while_it_reads_history(connect: Connect, monkeypatch:
         assert reading.wait(60)
         db.sql("DROP VIEW " + ("live" if "REBUILD" in statement else "per_auction"))
         go_on.set()
-        wait_until(db.history.is_done)
+        wait_until(parts_of(db).history.is_done)
     db.drain()
     left = store_of(db).query("SELECT table_name FROM information_schema.tables").column(0).to_pylist()
     assert not [name for name in left if name.startswith(("live", "per_auction"))]
@@ -213,7 +213,7 @@ def test_a_failure_while_reading_history_is_told(connect: Connect, monkeypatch: 
         raise ms.MillstreamError("SPARK_FAILED", "the disk of an executor is gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(db.history.beside, "read", fail)
+        patch.setattr(parts_of(db).history.beside, "read", fail)
         db.start()
         db.sql(f"CREATE MATERIALIZED VIEW per_auction AS {PER_AUCTION}")
         wait_until(lambda: db.status()["failure"] is not None)

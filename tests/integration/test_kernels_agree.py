@@ -20,7 +20,7 @@ from millstream.kernel.native import NativeView
 from millstream.model.settings import Kernel
 from tests.answers import rows_of
 from tests.integration.edge_values import VALUES
-from tests.parts import spark_of
+from tests.parts import parts_of, spark_of
 
 pytestmark = pytest.mark.spark
 
@@ -163,7 +163,7 @@ def _answers(directory: Path, kernel: Kernel, views: dict[str, str]) -> dict[str
             text, emit, rest = query.partition(" EMIT ")
             db.sql(f"CREATE MATERIALIZED VIEW {name} AS {text}{emit}{rest}")
         for rows in batches(7):
-            db.insert("s", pa.Table.from_pylist(rows, schema=db.catalog.stream("s").stream.schema.to_arrow()))
+            db.insert("s", pa.Table.from_pylist(rows, schema=parts_of(db).catalog.stream("s").stream.schema.to_arrow()))
             db.drain()
         forms = spark_of(db).forms
         return {

@@ -15,6 +15,7 @@ import pytest
 import millstream as ms
 from millstream.engine.run.pace import LEAST_ROWS, Cost
 from tests.conftest import Connect
+from tests.parts import parts_of
 
 COUNTS = "CREATE MATERIALIZED VIEW counts AS SELECT k, count(*) AS n, sum(id) AS total FROM s GROUP BY k"
 
@@ -58,8 +59,8 @@ def test_a_backlog_is_cut_by_cost_when_running_and_not_when_drained(connect: Con
         db = connect(name)
         db.sql(f"CREATE STREAM s (k STRING, id BIGINT) WITH (partitions = 2); {COUNTS}")
         db.insert("s", rows(0, 100_000))
-        db.loop.pace.cost = Cost(0.4, 1e-4)
-        db.loop.timer = Stopwatch()
+        parts_of(db).loop.pace.cost = Cost(0.4, 1e-4)
+        parts_of(db).loop.timer = Stopwatch()
         if name == "running":
             db.start()
             until(lambda db=db: seen(db) == 100_000)  # type: ignore[misc]
@@ -80,7 +81,7 @@ def test_a_backlog_is_cut_by_cost_when_running_and_not_when_drained(connect: Con
 def test_an_epoch_says_what_it_was_predicted_to_cost(connect: Connect) -> None:
     db = connect()
     db.sql(f"CREATE STREAM s (k STRING, id BIGINT); {COUNTS}")
-    db.loop.pace.cost = Cost(0.25, 1e-5)
+    parts_of(db).loop.pace.cost = Cost(0.25, 1e-5)
     db.insert("s", rows(0, 5_000))
     db.drain()
     assert json.loads(epochs(db)[0]["timings"])["predicted_ms"] == pytest.approx(300)
@@ -93,7 +94,7 @@ def test_rows_gather_as_long_as_the_target_allows(connect: Connect) -> None:
     """While the stopwatch stands, all that comes after the first epoch waits for the same one."""
     db = connect(settings=ms.EngineSettings(target_latency="30 seconds"))
     db.sql(f"CREATE STREAM s (k STRING, id BIGINT); {COUNTS}")
-    db.loop.timer = stopwatch = Stopwatch()
+    parts_of(db).loop.timer = stopwatch = Stopwatch()
     db.start()
     db.insert("s", rows(0, 10))
     until(lambda: seen(db) == 10)
@@ -120,10 +121,10 @@ def test_a_timer_is_not_kept_waiting(connect: Connect) -> None:
     db = connect(clock=clock, settings=ms.EngineSettings(target_latency="1 hour"))
     db.sql("CREATE STREAM s (k STRING, id BIGINT)")
     db.sql("CREATE MATERIALIZED VIEW counts AS SELECT k, count(*) AS n FROM s GROUP BY k EMIT EVERY 5 SECONDS")
-    db.loop.timer = Stopwatch()
+    parts_of(db).loop.timer = Stopwatch()
     db.start()
     db.insert("s", rows(0, 7))
-    until(lambda: db.store.last_epoch() == 1)
+    until(lambda: parts_of(db).store.last_epoch() == 1)
     assert seen(db) == 0
     db.insert("s", rows(7, 7))
     clock.advance(5)
@@ -162,8 +163,8 @@ def test_files_are_taken_by_the_rows_they_have(connect: Connect, tmp_path: Path)
     db = connect()
     db.sql(f"CREATE STREAM s (k STRING, id BIGINT) WITH (source = 'files', path = '{directory}', format = 'parquet')")
     db.sql(COUNTS)
-    db.loop.pace.cost = Cost(0.4, 1e-4)
-    db.loop.timer = Stopwatch()
+    parts_of(db).loop.pace.cost = Cost(0.4, 1e-4)
+    parts_of(db).loop.timer = Stopwatch()
     pq.write_table(rows(0, 5_000), directory / "00.parquet")
     db.drain()
     for number in range(1, 21):

@@ -16,7 +16,7 @@ import pytest
 
 import millstream as ms
 from millstream.model.lateness import Lateness, bucket, buckets_sql
-from tests.parts import spark_of, store_of
+from tests.parts import parts_of, spark_of, store_of
 
 from ..lateness_model import PercentileModel
 
@@ -36,7 +36,7 @@ def watermarks(db: ms.Database) -> list[int]:
 
 
 def counted(db: ms.Database) -> Lateness | None:
-    progress = db.store.progress("s")
+    progress = parts_of(db).store.progress("s")
     assert progress is not None
     return progress.lateness
 
@@ -111,7 +111,7 @@ def test_rows_that_executors_read(connect: Connect) -> None:
         at = START + (np.arange(count) + epoch * count) * 1_000 - chance.integers(0, 30 * SECOND, count)
         insert(db, at)
         db.drain()
-        topic = db.log.topic("s")
+        topic = parts_of(db).log.topic("s")
         arrived = []
         for partition, start in read_to.items():
             read_to[partition] = topic.end_offsets()[partition]

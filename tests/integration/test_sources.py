@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import millstream as ms
+from tests.parts import parts_of
 
 pytestmark = pytest.mark.spark
 
@@ -152,7 +153,7 @@ def test_history_that_takes_several_epochs(connect: Connect) -> None:
     db.insert("s", rows(0, 25_000))
     db.drain()
     db.sql(COUNTS)
-    assert db.history.step()
+    assert parts_of(db).history.step()
     partly = sum(row["n"] for row in db.query("SELECT n FROM counts").rows())
     assert 0 < partly < 25_000
     db = reopen(connect, db, settings=settings)
@@ -369,7 +370,7 @@ def test_lines_from_clients(connect: Connect) -> None:
     # What has landed stays, and the port is open again after a restart.
     db = reopen(connect, db)
     send(line(rows(201, 1)[0]))
-    until(lambda: sum(db.log.topic("s").end_offsets().values()) == 203)
+    until(lambda: sum(parts_of(db).log.topic("s").end_offsets().values()) == 203)
     db.drain()
     assert ids(db) == list(range(202))
 
@@ -384,7 +385,7 @@ def test_lines_from_a_server(connect: Connect) -> None:
             connection, _ = server.accept()
             with connection:
                 connection.sendall(b"".join(line(row) for row in rows(number * 10, 10)))
-        until(lambda: sum(db.log.topic("s").end_offsets().values()) == 20)
+        until(lambda: sum(parts_of(db).log.topic("s").end_offsets().values()) == 20)
         db.drain()
         assert ids(db) == list(range(20))
         db.close()
@@ -396,7 +397,7 @@ def test_a_line_that_is_too_long_is_a_dead_letter(connect: Connect) -> None:
     db.sql(f"{STREAM} WITH (source = 'socket', listen = 'true', port = '{port}', max_line = '1 kB'); {IDS}")
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall(line(rows(0, 1)[0]) + b'{"id": 7, "x": "' + b"x" * 5_000 + b'"}\n' + line(rows(1, 1)[0]))
-    until(lambda: sum(db.log.topic("s").end_offsets().values()) == 3)
+    until(lambda: sum(parts_of(db).log.topic("s").end_offsets().values()) == 3)
     db.drain()
     assert ids(db) == [0, 1]
     (dead,) = db.query("SELECT reason, raw FROM s__dead").rows()

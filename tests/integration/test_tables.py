@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import millstream as ms
-from tests.parts import store_of
+from tests.parts import parts_of, store_of
 
 pytestmark = pytest.mark.spark
 
@@ -104,7 +104,7 @@ def test_change_records_of_a_socket(connect: Connect) -> None:
     with socket.create_connection(("127.0.0.1", port)) as client:
         client.sendall("".join(json.dumps(row) + "\n" for row in sent).encode())
     end = time.monotonic() + 60
-    while sum(db.log.topic("t").end_offsets().values()) < 4:
+    while sum(parts_of(db).log.topic("t").end_offsets().values()) < 4:
         assert time.monotonic() < end
         time.sleep(0.02)
     db.drain()
@@ -195,11 +195,11 @@ def test_a_stream_over_the_topic_of_a_table_sets_deletions_aside(connect: Connec
     assert dead == {"id": 1, "reason": "a deletion of a key: only a table can take it"}
     # The stream was opened last and has no key: compaction is not the topic's to do any more.
     db.maintain()
-    assert sum(db.log.topic("t").end_offsets().values()) == 2
+    assert sum(parts_of(db).log.topic("t").end_offsets().values()) == 2
 
 
 def rows_left(db: ms.Database, topic: str) -> int:
-    found = db.log.topic(topic)
+    found = parts_of(db).log.topic(topic)
     starts = found.start_offsets()
     return sum(batch.num_rows for p, start in starts.items() for batch in found.read(p, start))
 

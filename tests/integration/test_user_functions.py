@@ -15,6 +15,7 @@ import millstream as ms
 from millstream.model.settings import EngineSettings
 from tests.answers import rows_of
 from tests.conftest import Connect
+from tests.parts import parts_of
 
 MODULE = "tests.integration.function_module"
 STREAM = "CREATE STREAM s (k STRING, x BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts)"
@@ -214,7 +215,7 @@ def test_a_wrong_result_is_refused_when_the_function_is_created(db: ms.Database,
     with pytest.raises(ms.MillstreamError) as caught:
         db.create_function("f", function, arguments=["BIGINT"], returns="BIGINT")
     assert (caught.value.code, caught.value.message) == ("BAD_FUNCTION", message)
-    assert db.functions.find("f") is None
+    assert parts_of(db).functions.find("f") is None
 
 
 def test_a_result_of_the_wrong_length_is_the_reason_of_dead_letters(db: ms.Database) -> None:

@@ -22,10 +22,10 @@ class RefusedError(Exception):
 
 def create(db: ms.Database, *queries: str) -> None:
     """Make the streams and the views of some queries, as far as they are not there yet."""
-    if db.catalog.find("bid") is None:
+    if "bid" not in {stream["name"] for stream in db.status()["streams"]}:
         db.sql((EXAMPLES / "streams.sql").read_text("utf-8"), source="streams.sql")
     for query in queries:
-        if db.catalog.find(query) is not None:
+        if query in {view["name"] for view in db.status()["views"]}:
             continue
         try:
             db.sql((EXAMPLES / f"{query}.sql").read_text("utf-8"), source=f"{query}.sql")

@@ -34,6 +34,7 @@ from millstream.store.duckdb.maintainers import merge_delta
 from millstream.store.duckdb.query import QueryMaintainer
 from millstream.store.duckdb.store import DuckDBStore
 from tests.inprocess_compute import InProcessCompute
+from tests.parts import parts_of
 
 STEPS = 24
 _BEGIN = datetime(2024, 1, 1)
@@ -124,7 +125,7 @@ class Run:
         settings = ms.EngineSettings(eager_spark=False)
         compute = InProcessCompute()
         db = Database(self.directory, lambda _: compute, clock=self.clock, settings=settings)
-        db.store.consumer = self._consume
+        parts_of(db).store.consumer = self._consume
         return db
 
     def _consume(self, command: Command) -> None:
@@ -174,7 +175,7 @@ class Run:
 
     def _any(self, names: Sequence[str]) -> str:
         """One of some names, rarely one that nothing has."""
-        there = [name for name in names if self.db.catalog.find(name) is not None]
+        there = [name for name in names if parts_of(self.db).catalog.find(name) is not None]
         return self.random.choice(there if there and self.random.random() < 0.9 else names)
 
     def _or_replace(self) -> str:
@@ -384,7 +385,7 @@ def check(seed: int, steps: int = STEPS) -> int:
         run = Run(directory / "db", seed)
         try:
             run.go(steps)
-            store = run.db.store
+            store = parts_of(run.db).store
             assert isinstance(store, DuckDBStore)
             expected = contents(store)
         finally:

@@ -11,6 +11,7 @@ import duckdb
 
 import millstream as ms
 from tests.answers import rows_of
+from tests.parts import parts_of
 
 from .compare import Replay, difference
 from .keyed import Placed
@@ -71,7 +72,7 @@ class Run:
 
     def _arrived(self) -> list[Placed]:
         """The rows that the log has more than before, with their places."""
-        topic = self.db.log.topic("s")
+        topic = parts_of(self.db).log.topic("s")
         arrived: list[Placed] = []
         for partition, start in self.read_to.items():
             end = topic.end_offsets()[partition]

@@ -14,6 +14,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.progress import Progress
 from millstream.store.codec import FORMAT, Decoder, encode
 from millstream.store.commands import Acknowledge, Commit, Drop, StreamPart
+from tests.parts import parts_of
 from tests.property.command_runs import Run, check, replayed
 
 SAMPLE, THOROUGH = 4, 60
@@ -63,7 +64,7 @@ def test_an_unknown_format_and_an_unknown_relation_are_refused(tmp_path: Path) -
         assert refused.value.code == "COMMAND_VERSION"
     run = Run(tmp_path, 0)
     run.sql("CREATE STREAM a (v INT)")
-    entry = run.db.catalog.stream("a")
+    entry = parts_of(run.db).catalog.stream("a")
     run.close()
     rows = pa.table({"v": pa.array([1], pa.int32())})
     commit = encode(Commit(0, [StreamPart(entry.stream, Progress({0: 1}), dead_rows=rows)], []))

@@ -25,6 +25,7 @@ import millstream as ms
 from millstream.engine.surface.database import Database
 from millstream.plan.compute import Portion
 from tests.inprocess_compute import InProcessCompute, PushedRows
+from tests.parts import parts_of
 
 PATIENCE = 120
 LOGS, FILES, PUSHED = ("a", "b"), ("parquet_", "json_"), ("p", "q")
@@ -111,7 +112,7 @@ class World:
     def plant(self, kind: str, name: str) -> Callable[[], None]:
         """Plant a fault; returns what removes it."""
         error = self.random.choice(ERRORS)
-        entry = self.db.catalog.stream(name)
+        entry = parts_of(self.db).catalog.stream(name)
         match kind:
             case "end" | "waiting" | "cut":
                 good = entry.source
@@ -255,7 +256,7 @@ def run_in_background(world: World, kind: str, name: str) -> None:
     if kind == "history":
         wait_until(lambda: "planted" in str(db.status()["failure"]))
     remove()
-    db.clock.advance(60)  # type: ignore[attr-defined]
+    parts_of(db).clock.advance(60)  # type: ignore[attr-defined]
     wait_until(lambda: all(world.is_right(stream) for stream in STREAMS))
     assert drained(world)
     world.check(None)

@@ -21,6 +21,7 @@ import millstream as ms
 from millstream.engine.define.holdings import Holdings
 from millstream.log import disk
 from tests.conftest import Connect
+from tests.parts import parts_of, store_of
 
 STEPS = 30
 STREAMS, VIEWS = ("a", "b"), ("v", "w")
@@ -87,7 +88,7 @@ class Run:
     def fault(self, kind: str) -> Iterator[None]:
         """Let a statement fail in one place; what stands for a death is followed by a restart."""
         with self.monkeypatch.context() as patch:
-            store = self.db._parts.store
+            store = store_of(self.db)
             match kind:
                 case "store":
                     full = duckdb.IOException("no space left on device")
@@ -96,7 +97,7 @@ class Run:
                     patch.setattr(disk, "replace_file", _raising(OSError(28, "No space left on device")))
                 case "spark":
                     error = ms.MillstreamError("INVALID_EXPRESSION", "made to fail")
-                    patch.setattr(type(self.db._parts.definitions.compute), "schema", _raising(error))
+                    patch.setattr(type(parts_of(self.db).definitions.compute), "schema", _raising(error))
                 case "killed before the commit":
                     patch.setattr(store._writer, "connection", FailingCommit(store._writer.connection, Killed()))
                     patch.setattr(Holdings, "sweep", lambda self: None)
@@ -207,7 +208,7 @@ class Run:
         for name, stream in model.streams.items():
             (found,) = db.query(f"SELECT count(*) AS n FROM {name}__dead").rows()
             assert found["n"] == stream.dead, name
-        assert set(db._parts.log.topics()) == model.topics()
+        assert set(parts_of(db).log.topics()) == model.topics()
         assert len(list((self.directory / "log" / "topics").iterdir())) == len(model.topics())
 
 

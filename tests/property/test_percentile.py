@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import millstream as ms
 from millstream.model.lateness import Lateness
+from tests.parts import parts_of
 
 from ..lateness_model import PercentileModel
 
@@ -87,7 +88,7 @@ def watermarks(db: ms.Database) -> list[int | None]:
 
 
 def counted(db: ms.Database) -> Lateness | None:
-    progress = db.store.progress("s")
+    progress = parts_of(db).store.progress("s")
     assert progress is not None
     return progress.lateness
 
@@ -98,7 +99,7 @@ def late_rows(db: ms.Database) -> int:
 
 def arrived(db: ms.Database, read_to: dict[int, int]) -> list[tuple[int, int]]:
     """(partition, event time) of what the log has that was not read yet."""
-    topic = db.log.topic("s")
+    topic = parts_of(db).log.topic("s")
     found = []
     for partition, start in read_to.items():
         end = topic.end_offsets()[partition]

@@ -22,6 +22,7 @@ from millstream.engine.surface.database import Database
 from tests.answers import rows_of
 from tests.cases.harness import replay, show_value
 from tests.inprocess_compute import InProcessCompute
+from tests.parts import parts_of
 
 # Of each kind of view: the columns that it may have, by name, each in one or two types, and what follows the list.
 KINDS: dict[str, tuple[dict[str, list[str]], list[str]]] = {
@@ -146,7 +147,7 @@ class Run:
         return all(other["columns"].get(name) == sql for name, sql in mine["columns"].items())
 
     def check(self) -> None:
-        failures = self.db._parts.store.failures()
+        failures = parts_of(self.db).store.failures()
         assert not failures, dict(failures)
         with duckdb.connect() as batch:
             batch.execute("CREATE TABLE s (k BIGINT, v BIGINT, w BIGINT)")

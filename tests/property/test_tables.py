@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import millstream as ms
 from tests.answers import rows_of
-from tests.parts import store_of
+from tests.parts import parts_of, store_of
 
 from ..table_model import Change, Mode, TableModel
 
@@ -97,7 +97,7 @@ class Run:
             # A day seals the segments, so that they can be compacted.
             self.clock.advance(2 * DAY)
             self.db.maintain()
-        topic = self.db.log.topic("t")
+        topic = parts_of(self.db).log.topic("t")
         rows = [row for p in range(self.partitions) for batch in topic.read(p, 0) for row in batch.to_pylist()]
         typed = [(row["id"], row["ts"] if self.mode == "event" else None) for row in rows if "_raw" not in row]
         assert len(typed) == len(set(typed)), "the log is compacted"

@@ -12,23 +12,19 @@ import contextlib
 import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
 from millstream.api import Done, Lines, MessageIds, Outcome, Parameters, Rows, Starts, Status
 from millstream.builder.origins import connected, connected_view
 from millstream.builder.relations import Relation, View
-from millstream.engine.define.catalog import Catalog, ViewEntry
-from millstream.engine.define.definitions import Definitions
-from millstream.engine.define.functions import Functions
-from millstream.engine.define.replacing import Replacing
-from millstream.engine.run.backfill import History
-from millstream.engine.run.epochs import EpochLoop
+from millstream.engine.define.catalog import ViewEntry
 from millstream.engine.run.running import Running
 from millstream.engine.run.upkeep import Upkeep
+from millstream.engine.surface.gate import ClosedError, Gate
 from millstream.engine.surface.inserting import Inserting
 from millstream.engine.surface.looking import read_epochs
 from millstream.engine.surface.opening import open_parts
@@ -39,17 +35,22 @@ from millstream.engine.surface.statements import Statements
 from millstream.engine.surface.status import is_caught_up, status_of
 from millstream.engine.surface.subscription import Subscription
 from millstream.engine.surface.topics import LogTopics
-from millstream.log import Log
 from millstream.model.errors import MillstreamError, MillstreamWarning
 from millstream.model.settings import EngineSettings
 from millstream.model.time import Clock, SystemClock
-from millstream.plan.compute import Compute, OpenCompute
+from millstream.plan.compute import OpenCompute
 from millstream.sql import parse_script, parse_statement
 from millstream.sql.statements import CreateFunction, CreateStream, Select, Statement
-from millstream.store.protocol import Store
 
 _NO_STARTS = Starts()
 _OPEN: WeakSet[Database] = WeakSet()
+
+
+_PATIENCE_SECONDS = 30.0
+"""How long `close` waits for the calls of other threads."""
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
 
 
 @atexit.register
@@ -57,7 +58,20 @@ def _close_all() -> None:
     """A program that ends without closing leaves nothing half done behind it."""
     for database in list(_OPEN):
         with contextlib.suppress(MillstreamError):
-            database.close()
+            database._close(ending=True)
+
+
+def _call(
+    method: Callable[Concatenate[Database, Arguments], Answer],
+) -> Callable[Concatenate[Database, Arguments], Answer]:
+    """A method that is refused once the database is closed, and that `close` waits for."""
+
+    @wraps(method)
+    def called(self: Database, /, *arguments: Arguments.args, **options: Arguments.kwargs) -> Answer:
+        with self._gate.call(parks=True):
+            return method(self, *arguments, **options)
+
+    return called
 
 
 class Database:
@@ -72,7 +86,7 @@ class Database:
         settings: EngineSettings | None = None,
     ) -> None:
         self._parts = open_parts(directory, clock or SystemClock(), open_compute, settings or EngineSettings())
-        self._open = True
+        self._gate = Gate()
         self._inserting = Inserting(self._parts.catalog)
         self._upkeep = Upkeep(self._parts)
         self._running = Running(self._parts, self._upkeep)
@@ -88,27 +102,27 @@ class Database:
 
     # -- statements and queries ----------------------------------------------------------------
 
+    @_call
     def execute(self, text: str, parameters: Parameters = (), *, source: str = "<sql>") -> list[Outcome]:
         """Run statements in order, up to the first error; one outcome per statement.
 
         SELECT, SHOW, DESCRIBE and EXPLAIN give a `Result`, SUBSCRIBE a `Subscription`, all others a `Done`.
         """
-        self._check_open()
         statements = bind(parse_script(text, source), parameters, text, source)
         return [self._statements.run(statement, text, source) for statement in statements]
 
+    @_call
     def run(self, statement: Statement, text: str, source: str) -> Outcome:
         """Run a statement that has been parsed already."""
-        self._check_open()
         return self._statements.run(statement, text, source)
 
+    @_call
     def apply(self, script: str, *, source: str = "<sql>", starts: Starts = _NO_STARTS) -> list[Outcome]:
         """Run a script that may have run before: a CREATE whose object is there unchanged is skipped.
 
         A CREATE that differs from its object is refused, unless it says OR REPLACE or IF NOT EXISTS. `starts` says
         where streams begin that were not read yet.
         """
-        self._check_open()
         outcomes: list[Outcome] = []
         for statement in parse_script(script, source):
             notices: Sequence[str] = ()
@@ -133,9 +147,9 @@ class Database:
         last = outcomes[-1] if outcomes else None
         return last if isinstance(last, Result | Subscription) else None
 
+    @_call
     def query(self, text: str, parameters: Parameters = ()) -> Result:
         """The rows of one SELECT over views and tables, as of the last committed epoch."""
-        self._check_open()
         statements = parse_script(text)
         if len(statements) != 1 or not isinstance(statements[0], Select):
             raise MillstreamError("NOT_A_QUERY", "query takes one SELECT", hint="use sql() for other statements")
@@ -144,6 +158,7 @@ class Database:
         assert isinstance(result, Result)
         return result
 
+    @_call
     def create_function(
         self,
         name: str,
@@ -158,7 +173,6 @@ class Database:
         Types are written as in SQL. The function goes with the program: after a restart it must be
         passed again before views that use it go on.
         """
-        self._check_open()
         columns = ", ".join(f"a{index} {type_}" for index, type_ in enumerate(arguments))
         text = f"CREATE FUNCTION `{name.replace('`', '``')}` ({columns}) RETURNS {returns}"
         statement = parse_statement(text)
@@ -168,37 +182,38 @@ class Database:
         with parts.loop.lock:
             parts.functions.create(dataclasses.replace(statement, or_replace=replace), function, parts.clock.now())
 
+    @_call
     def insert(self, name: str, rows: Rows, *, message_ids: MessageIds | None = None) -> int:
         """Append rows to a stream or upsert them into a table; returns when they are durable.
 
         With `message_ids`, one a row, a row whose id was accepted before is dropped, so a retry
         after a failure adds nothing twice. Returns how many rows were accepted.
         """
-        self._check_open()
         return self._inserting.insert(name, rows, message_ids)
 
+    @_call
     def delete(self, name: str, keys: Rows, *, message_ids: MessageIds | None = None) -> int:
         """Delete rows of a table by primary key; returns when the deletions are durable.
 
         They take effect with the next epoch, in order with what is inserted. Rows name the key columns and,
         where the table has them, its sequence and the event time of versions. Returns how many were accepted.
         """
-        self._check_open()
         return self._inserting.delete(name, keys, message_ids)
 
+    @_call
     def insert_lines(self, name: str, lines: Lines, *, message_ids: MessageIds | None = None) -> int:
         """Append undecoded lines, in the stream's format, to its log; what is malformed becomes a dead letter."""
-        self._check_open()
         return self._inserting.insert_lines(name, lines, message_ids)
 
     @property
+    @_call
     def topics(self) -> LogTopics:
         """The log by topic, whether or not a stream reads it."""
-        self._check_open()
         return LogTopics(self._parts.log)
 
     # -- changes and state ---------------------------------------------------------------------
 
+    @_call
     def changes(
         self, view: str, since_epoch: int = 0, *, until_epoch: int | None = None, limit: int | None = None
     ) -> Result:
@@ -206,7 +221,6 @@ class Database:
 
         With `limit`, whole epochs from the oldest on while they fit, and always at least one.
         """
-        self._check_open()
         _check_epoch("since_epoch", since_epoch)
         if until_epoch is not None:
             _check_epoch("until_epoch", until_epoch)
@@ -215,19 +229,20 @@ class Database:
 
     def _changes(self, entry: ViewEntry, since: int, until: int | None = None, limit: int | None = None) -> Result:
         """The changelog of a view, of this one and not of another under its name."""
-        self._check_open()
-        try:
-            found = self._parts.store.changes(entry.name, since, until, limit)
-            result = Result(found, incarnation=entry.incarnation)
-        except MillstreamError:
+        with self._gate.call():
+            try:
+                found = self._parts.store.changes(entry.name, since, until, limit)
+                result = Result(found, incarnation=entry.incarnation)
+            except MillstreamError:
+                self._check_there(entry)
+                raise
             self._check_there(entry)
-            raise
-        self._check_there(entry)
-        return result
+            return result
 
     def _check_there(self, entry: ViewEntry) -> None:
-        if self._parts.catalog.has(entry):
-            return
+        with self._gate.call():
+            if self._parts.catalog.has(entry):
+                return
         raise MillstreamError(
             "UNKNOWN_VIEW",
             f"view {entry.name} was dropped",
@@ -235,24 +250,24 @@ class Database:
             hint="subscribe again to follow the view that has the name now",
         )
 
+    @_call
     def epochs(self, since_epoch: int = 0) -> Result:
         """The records of the epochs after one, oldest first, with the columns of SHOW EPOCHS."""
-        self._check_open()
         _check_epoch("since_epoch", since_epoch)
         return read_epochs(self._parts.store, since_epoch)
 
+    @_call
     def subscribe(self, view: str, from_epoch: int = 0) -> Subscription:
         """The changes of a view from an epoch on, as they are committed; never a loss, never a repeat."""
-        self._check_open()
         _check_epoch("from_epoch", from_epoch)
         entry = self._parts.catalog.view(view)
         return Subscription(
             entry.incarnation,
             partial(self._changes, entry),
             partial(self._check_there, entry),
-            self._parts.store.last_epoch,
+            self._last_epoch,
             self._parts.loop.committed,
-            lambda: self._open,
+            lambda: self._gate.is_open,
             from_epoch,
         )
 
@@ -274,36 +289,45 @@ class Database:
 
     def drain(self) -> int:
         """Process everything that has arrived and what the clock has made due; the last epoch."""
-        self._check_open()
+        self._gate.check()
         return self._running.drain()
 
     def warm_up(self) -> None:
         """Start Spark, unless it is there, and wait for it. Statements do so themselves."""
-        self._check_open()
+        self._gate.check()
         self._parts.compute.warm_up()
 
     def wait_for_epoch(self, after: int, timeout_seconds: float) -> int:
         """Wait until an epoch later than `after` is committed, or the time is over; returns the last epoch."""
-        committed, last_epoch = self._parts.loop.committed, self._parts.store.last_epoch
+        with self._gate.call(parks=True):
+            committed = self._parts.loop.committed
         with committed:
-            committed.wait_for(lambda: last_epoch() > after or not self._open, timeout_seconds)
-        self._check_open()
-        return last_epoch()
+            committed.wait_for(lambda: self._last_epoch() > after or not self._gate.is_open, timeout_seconds)
+        self._gate.check()
+        return self._last_epoch()
 
+    def _last_epoch(self) -> int:
+        """The last epoch; -1 once the database is closed."""
+        with contextlib.suppress(ClosedError), self._gate.call():
+            return self._parts.store.last_epoch()
+        return -1
+
+    @_call
     def is_caught_up(self) -> bool:
         """Whether `drain` would find no row to read, as far as sources can tell. Starts no Spark job."""
-        self._check_open()
         return is_caught_up(self._parts)
 
     def start(self) -> None:
         """Process continuously, in the background."""
-        self._check_open()
+        self._gate.check()
         self._running.start()
 
     def stop(self) -> None:
         """Stop processing; the epoch under way is finished first."""
-        self._running.stop()
+        if self._gate.is_open:
+            self._running.stop()
 
+    @_call
     def maintain(self) -> None:
         """Apply all retention and compact the topics of tables now."""
         self._upkeep.run()
@@ -311,17 +335,22 @@ class Database:
     # -- the end -------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Stop and let go of the data directory. Spark stays up for the next database."""
-        if not self._open:
+        """Stop, wait for calls of other threads, release the data directory. Spark stays up for the next database."""
+        self._close(ending=False)
+
+    def _close(self, *, ending: bool) -> None:
+        if not self._gate.shut(ending=ending):
             return
+        _OPEN.discard(self)
         try:
-            self.stop()
+            self._running.stop()
         finally:
-            self._open = False
-            _OPEN.discard(self)
             with self._parts.loop.committed:
                 self._parts.loop.committed.notify_all()
+            self._gate.wait(_PATIENCE_SECONDS)
             self._parts.close()
+            # A thread that never ends may hold this object until the process is gone: nothing of DuckDB hangs on it.
+            del self._parts, self._inserting, self._upkeep, self._running, self._statements
 
     def __enter__(self) -> Self:
         return self
@@ -336,56 +365,10 @@ class Database:
             with contextlib.suppress(MillstreamError):
                 self.close()
 
-    def _check_open(self) -> None:
-        if not self._open:
-            raise MillstreamError("CLOSED", "the database is closed")
-
+    @_call
     def status(self) -> Status:
         """What is going on, in figures."""
-        self._check_open()
         return status_of(self._parts, self._running)
-
-    # -- the parts, for tests ------------------------------------------------------------------
-
-    @property
-    def catalog(self) -> Catalog:
-        return self._parts.catalog
-
-    @property
-    def definitions(self) -> Definitions:
-        return self._parts.definitions
-
-    @property
-    def functions(self) -> Functions:
-        return self._parts.functions
-
-    @property
-    def clock(self) -> Clock:
-        return self._parts.clock
-
-    @property
-    def loop(self) -> EpochLoop:
-        return self._parts.loop
-
-    @property
-    def replacing(self) -> Replacing:
-        return self._parts.replacing
-
-    @property
-    def history(self) -> History:
-        return self._parts.history
-
-    @property
-    def store(self) -> Store:
-        return self._parts.store
-
-    @property
-    def compute(self) -> Compute:
-        return self._parts.compute
-
-    @property
-    def log(self) -> Log:
-        return self._parts.log
 
 
 def _check_epoch(name: str, value: object) -> None:

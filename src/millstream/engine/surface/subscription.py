@@ -55,6 +55,14 @@ class Subscription(Iterator[dict[str, Any]]):
 
     def _wait(self) -> bool:
         """Fill `_pending` from new epochs; False once there will be none."""
+        try:
+            return self._filled()
+        except MillstreamError:
+            if not self._is_open():
+                return False
+            raise
+
+    def _filled(self) -> bool:
         with self._committed:
             while not self._first and self._last_epoch() <= self._seen:
                 if self._closed or not self._is_open():
@@ -64,12 +72,7 @@ class Subscription(Iterator[dict[str, Any]]):
         if self._closed or not self._is_open():
             return False
         until = self._last_epoch()
-        try:
-            rows = self._read(self._seen).rows()
-        except MillstreamError:
-            if not self._is_open():
-                return False
-            raise
+        rows = self._read(self._seen).rows()
         # An epoch may have been committed since `until` was read: what was read decides.
         self._seen = max([until, *(row["epoch"] for row in rows)])
         self._first = False

@@ -9,6 +9,7 @@ from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
 from millstream.sql import parse_statement
 from millstream.sql.statements import CreateView
+from tests.parts import parts_of
 
 
 def view(name: str, query: str) -> ViewEntry:
@@ -61,19 +62,19 @@ def test_a_taken_name_is_refused_in_any_case() -> None:
 def test_an_unknown_name_gets_the_nearest_one(db: Database) -> None:
     db.sql("CREATE STREAM orders (k BIGINT); CREATE MATERIALIZED VIEW totals AS SELECT count(*) AS n FROM orders")
     with pytest.raises(MillstreamError) as refused:
-        db.catalog.view("total")
+        parts_of(db).catalog.view("total")
     assert refused.value.code == "UNKNOWN_VIEW"
     assert refused.value.hint is not None
     assert "totals" in refused.value.hint
     with pytest.raises(MillstreamError) as refused:
-        db.catalog.stream("order")
+        parts_of(db).catalog.stream("order")
     assert refused.value.code == "UNKNOWN_STREAM"
 
 
 def test_what_a_select_may_read(db: Database) -> None:
     db.sql("CREATE STREAM S (k BIGINT); CREATE TABLE T (k BIGINT PRIMARY KEY)")
     db.sql("CREATE MATERIALIZED VIEW V AS SELECT k FROM S")
-    assert db.catalog.readable() == {
+    assert parts_of(db).catalog.readable() == {
         "s__late": "S__late",
         "s__dead": "S__dead",
         "t": "T",

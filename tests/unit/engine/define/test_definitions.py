@@ -8,13 +8,14 @@ from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
 from millstream.sql import render
 from tests.inprocess_compute import InProcessCompute
+from tests.parts import parts_of
 from tests.unit.engine.conftest import Open
 
 STREAM = "CREATE STREAM s (k BIGINT, v BIGINT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL 5 SECONDS)"
 
 
 def names(db: Database) -> list[str]:
-    return [entry.name for entry in db.catalog]
+    return [entry.name for entry in parts_of(db).catalog]
 
 
 @pytest.mark.parametrize(
@@ -36,14 +37,14 @@ def test_what_is_refused_leaves_nothing(db: Database, compute: InProcessCompute,
         db.sql(statement)
     assert refused.value.code == code
     assert names(db) == ["s"]
-    assert list(db.log.topics()) == ["s"]
+    assert list(parts_of(db).log.topics()) == ["s"]
     assert compute.forms == {}
 
 
 def test_a_view_is_typed_when_it_is_created(db: Database, compute: InProcessCompute) -> None:
     db.sql(STREAM)
     db.sql("CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n, avg(v) AS mean FROM s GROUP BY k")
-    assert [(field.name, str(field.type)) for field in db.store.columns("v")] == [
+    assert [(field.name, str(field.type)) for field in parts_of(db).store.columns("v")] == [
         ("k", "int64"),
         ("n", "int64"),
         ("mean", "double"),
@@ -79,18 +80,18 @@ def test_what_is_dropped_is_released(db: Database, compute: InProcessCompute) ->
 def test_a_topic_goes_with_its_last_stream(db: Database) -> None:
     db.sql("CREATE STREAM a (k BIGINT) WITH (topic = 't'); CREATE STREAM b (k BIGINT) WITH (topic = 't')")
     db.sql("DROP STREAM a")
-    assert "t" in db.log.topics()
+    assert "t" in parts_of(db).log.topics()
     db.sql("DROP STREAM b")
-    assert "t" not in db.log.topics()
+    assert "t" not in parts_of(db).log.topics()
 
 
 def test_definitions_are_there_after_a_restart(open_database: Open) -> None:
     db = open_database()
     db.sql(f"{STREAM}; CREATE TABLE t (id BIGINT PRIMARY KEY); CREATE MATERIALIZED VIEW v AS SELECT k FROM s")
-    before = [render(entry.statement) for entry in db.catalog]
+    before = [render(entry.statement) for entry in parts_of(db).catalog]
     db.close()
     db = open_database()
-    assert [render(entry.statement) for entry in db.catalog] == before
+    assert [render(entry.statement) for entry in parts_of(db).catalog] == before
     db.insert("s", [{"k": 1, "v": 2, "ts": "2024-01-01 00:00:00"}])
     db.drain()
     assert db.query("SELECT k FROM v").rows() == [{"k": 1}]

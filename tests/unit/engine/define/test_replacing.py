@@ -8,6 +8,7 @@ from millstream.engine.surface.database import Database
 from millstream.model.errors import MillstreamError
 from tests.answers import rows_of
 from tests.inprocess_compute import InProcessCompute
+from tests.parts import parts_of
 from tests.unit.engine.conftest import Open
 
 COUNT = "SELECT k, count(*) AS n FROM s GROUP BY k"
@@ -32,13 +33,13 @@ def content(db: Database) -> list[dict[str, int]]:
 
 def test_the_same_definition_builds_nothing(filled: Database, compute: InProcessCompute) -> None:
     replace(filled, COUNT)
-    assert filled.catalog.view("v").successor is None
+    assert parts_of(filled).catalog.view("v").successor is None
     assert compute.lane("past").reads == []
 
 
 def test_other_options_take_effect_in_place(filled: Database) -> None:
     replace(filled, COUNT, "WITH (changelog_retain = '2 days')")
-    assert filled.catalog.view("v").successor is None
+    assert parts_of(filled).catalog.view("v").successor is None
     assert content(filled) == [{"k": 1, "n": 2}]
 
 
@@ -62,7 +63,7 @@ def test_the_last_replacement_counts(filled: Database, compute: InProcessCompute
 def test_a_replacement_is_taken_back_by_the_old_definition(filled: Database) -> None:
     replace(filled, SUM)
     replace(filled, COUNT)
-    assert filled.catalog.view("v").successor is None
+    assert parts_of(filled).catalog.view("v").successor is None
     filled.drain()
     assert content(filled) == [{"k": 1, "n": 2}]
 
@@ -71,7 +72,7 @@ def test_a_view_cannot_read_itself(filled: Database) -> None:
     filled.sql("CREATE MATERIALIZED VIEW w AS SELECT n FROM v")
     with pytest.raises(MillstreamError):
         replace(filled, "SELECT n AS k, n FROM w")
-    assert filled.catalog.view("v").successor is None
+    assert parts_of(filled).catalog.view("v").successor is None
     filled.drain()
     assert content(filled) == [{"k": 1, "n": 2}]
 
@@ -80,7 +81,7 @@ def test_what_others_read_must_stay(filled: Database, compute: InProcessCompute)
     filled.sql("CREATE MATERIALIZED VIEW w AS SELECT n FROM v")
     with pytest.raises(MillstreamError):
         replace(filled, "SELECT k, count(*) AS other FROM s GROUP BY k")
-    assert filled.catalog.view("v").successor is None
+    assert parts_of(filled).catalog.view("v").successor is None
     assert "v~" not in [view.name for _, view in compute.forms]
 
 
@@ -130,7 +131,7 @@ def refused(db: Database, query: str) -> MillstreamError:
     with pytest.raises(MillstreamError) as error:
         replace(db, query)
     assert error.value.code == "IN_USE"
-    assert db.catalog.view("v").successor is None
+    assert parts_of(db).catalog.view("v").successor is None
     return error.value
 
 

@@ -9,6 +9,7 @@ from millstream.engine.define.tables import deciding_columns, find_table, tombst
 from millstream.engine.surface.database import Database
 from millstream.log import TOMBSTONE
 from millstream.model.errors import MillstreamError
+from tests.parts import parts_of
 
 COLUMNS = "id BIGINT, op STRING, seq BIGINT, x DOUBLE, ts TIMESTAMP, PRIMARY KEY (id)"
 
@@ -31,14 +32,14 @@ def test_options_that_do_not_fit_are_refused(db: Database, options: str, code: s
     with pytest.raises(MillstreamError) as refused:
         db.sql(f"CREATE TABLE t ({COLUMNS}) WITH ({options})")
     assert refused.value.code == code
-    assert db.catalog.find("t") is None
+    assert parts_of(db).catalog.find("t") is None
 
 
 def test_columns_are_found_in_any_case(db: Database) -> None:
     db.sql(f"CREATE TABLE t ({COLUMNS}) WITH (operation = 'OP', sequence = 'Seq')")
-    rules = db.catalog.stream("t").stream.rules
+    rules = parts_of(db).catalog.stream("t").stream.rules
     assert (rules.operation, rules.sequence) == ("op", "seq")
-    assert "op" not in db.catalog.stream("t").stream.stored.names()
+    assert "op" not in parts_of(db).catalog.stream("t").stream.stored.names()
 
 
 def test_changes_are_applied_by_sequence(db: Database) -> None:
@@ -54,16 +55,16 @@ def test_changes_are_applied_by_sequence(db: Database) -> None:
 def test_only_tables_can_be_deleted_from(db: Database) -> None:
     db.sql("CREATE STREAM s (k BIGINT); CREATE TABLE t (k BIGINT PRIMARY KEY)")
     db.sql("CREATE MATERIALIZED VIEW v AS SELECT k FROM s")
-    assert find_table(db.catalog, "T").name == "t"
+    assert find_table(parts_of(db).catalog, "T").name == "t"
     for name, code in (("s", "NOT_A_TABLE"), ("v", "NOT_A_TABLE"), ("nothing", "UNKNOWN_TABLE")):
         with pytest.raises(MillstreamError) as refused:
-            find_table(db.catalog, name)
+            find_table(parts_of(db).catalog, name)
         assert refused.value.code == code
 
 
 def test_a_tombstone_says_its_key_and_its_place(db: Database) -> None:
     db.sql(f"CREATE TABLE t ({COLUMNS}) WITH (sequence = 'seq')")
-    stream = db.catalog.stream("t").stream
+    stream = parts_of(db).catalog.stream("t").stream
     assert deciding_columns(stream) == ("id", "seq")
     row = {"id": 1, "op": "x", "seq": 7, "x": 1.0, "ts": None}
     keys = pa.Table.from_pylist([row], stream.schema.to_arrow())

@@ -10,6 +10,7 @@ import millstream as ms
 from millstream.engine.surface.database import Database
 from millstream.plan.compute import Portion
 from tests.inprocess_compute import InProcessCompute
+from tests.parts import parts_of
 from tests.unit.engine.conftest import Open
 
 STREAM = "CREATE STREAM s (k BIGINT, v BIGINT)"
@@ -35,14 +36,14 @@ WHOLE = {key: sum(range(key, 30, 3)) for key in range(3)}
 
 def test_a_new_view_reads_the_past_in_slices(past: Database, compute: InProcessCompute) -> None:
     past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
-    entry = past.catalog.view("v")
-    assert past.history.state(entry) == "reading history, 0 % done"
-    assert past.history.step()
-    assert past.history.state(entry) == "reading history, 33 % done"
-    while past.history.step():
+    entry = parts_of(past).catalog.view("v")
+    assert parts_of(past).history.state(entry) == "reading history, 0 % done"
+    assert parts_of(past).history.step()
+    assert parts_of(past).history.state(entry) == "reading history, 33 % done"
+    while parts_of(past).history.step():
         pass
-    assert past.history.state(entry) == "live"
-    assert past.history.is_done()
+    assert parts_of(past).history.state(entry) == "live"
+    assert parts_of(past).history.is_done()
     assert content(past) == WHOLE
     assert len(compute.lane("past").reads) == 3
     assert compute.open == 0
@@ -50,18 +51,18 @@ def test_a_new_view_reads_the_past_in_slices(past: Database, compute: InProcessC
 
 def test_rows_that_arrive_meanwhile_are_counted_once(past: Database) -> None:
     past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
-    past.history.step()
+    parts_of(past).history.step()
     past.insert("s", [{"k": 0, "v": 1000}])
-    while past.loop.run() is not None:
+    while parts_of(past).loop.run() is not None:
         pass
-    while past.history.step():
+    while parts_of(past).history.step():
         pass
     assert content(past) == {**WHOLE, 0: WHOLE[0] + 1000}
 
 
 def test_without_backfill_a_view_begins_now(past: Database, compute: InProcessCompute) -> None:
     past.sql(f"CREATE MATERIALIZED VIEW v WITH (backfill = 'false') AS {SUMS}")
-    assert not past.history.step()
+    assert not parts_of(past).history.step()
     past.insert("s", [{"k": 0, "v": 5}])
     past.drain()
     assert content(past) == {0: 5}
@@ -69,23 +70,23 @@ def test_without_backfill_a_view_begins_now(past: Database, compute: InProcessCo
 
 def test_beside_live_epochs_another_lane_reads(past: Database, compute: InProcessCompute) -> None:
     past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
-    assert past.history.step(beside=True)
+    assert parts_of(past).history.step(beside=True)
     assert len(compute.lane("beside").reads) == 1
     assert compute.lane("past").reads == []
 
 
 def test_a_view_that_is_dropped_meanwhile_gets_nothing(past: Database, compute: InProcessCompute) -> None:
     past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
-    before = past.store.last_epoch()
+    before = parts_of(past).store.last_epoch()
 
     def drop(_: Portion) -> None:
         compute.on_read = lambda portion: None
         past.sql("DROP MATERIALIZED VIEW v")
 
     compute.on_read = drop
-    assert past.history.step()
-    assert past.store.last_epoch() == before
-    assert not past.history.step()
+    assert parts_of(past).history.step()
+    assert parts_of(past).store.last_epoch() == before
+    assert not parts_of(past).history.step()
     assert compute.open == 0
 
 
@@ -97,20 +98,20 @@ def test_a_stream_that_is_dropped_while_it_is_read_is_no_failure(past: Database,
         raise ms.MillstreamError("SPARK_FAILED", "the files are gone")
 
     compute.on_read = drop
-    assert past.history.step()
-    assert not past.history.step()
+    assert parts_of(past).history.step()
+    assert not parts_of(past).history.step()
 
 
 def test_a_slice_that_fails_is_read_again(past: Database, compute: InProcessCompute) -> None:
     past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
-    past.history.step()
+    parts_of(past).history.step()
 
     def fail(_: Portion) -> None:
         raise ms.MillstreamError("SPARK_FAILED", "no")
 
     compute.on_read = fail
     with pytest.raises(ms.MillstreamError):
-        past.history.step()
+        parts_of(past).history.step()
     compute.on_read = lambda portion: None
     past.drain()
     assert content(past) == WHOLE
@@ -149,7 +150,7 @@ def test_a_history_that_cannot_be_read_stops_no_other(
 
 def test_history_goes_on_after_a_restart(open_database: Open, past: Database) -> None:
     past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
-    past.history.step()
+    parts_of(past).history.step()
     past.close()
     compute = InProcessCompute()
     db = open_database(compute=compute, max_epoch_rows=10)
@@ -162,9 +163,9 @@ def test_what_is_rebuilt_is_the_same(past: Database) -> None:
     past.sql(f"CREATE MATERIALIZED VIEW v AS {SUMS}")
     past.drain()
     past.sql("ALTER MATERIALIZED VIEW v REBUILD")
-    assert past.history.state(past.catalog.view("v")).startswith("rebuilding")
+    assert parts_of(past).history.state(parts_of(past).catalog.view("v")).startswith("rebuilding")
     past.drain()
-    assert past.history.state(past.catalog.view("v")) == "live"
+    assert parts_of(past).history.state(parts_of(past).catalog.view("v")) == "live"
     assert content(past) == WHOLE
 
 
@@ -173,7 +174,7 @@ def test_the_old_contents_are_read_until_the_new_ones_are_there(past: Database) 
     past.drain()
     old: dict[int, Any] = content(past)
     past.sql(f"CREATE OR REPLACE MATERIALIZED VIEW v AS {SUMS}")
-    past.history.step()
+    parts_of(past).history.step()
     assert content(past) == old
     past.drain()
     assert content(past) == WHOLE

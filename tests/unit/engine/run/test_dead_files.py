@@ -13,6 +13,7 @@ import pytest
 import millstream as ms
 from millstream.engine.surface.database import Database
 from tests.inprocess_compute import InProcessCompute
+from tests.parts import parts_of
 
 
 @pytest.fixture
@@ -80,16 +81,16 @@ def test_one_file_of_many_is_set_aside(files: Database, inbox: Path, compute: In
 def test_a_file_is_set_aside_once(files: Database, inbox: Path) -> None:
     write(inbox, 0, None)
     files.drain()
-    before = files.store.last_epoch()
+    before = parts_of(files).store.last_epoch()
     write(inbox, 0, [7])
     files.drain()
-    assert (files.store.last_epoch(), keys(files), len(dead(files))) == (before, [], 1)
+    assert (parts_of(files).store.last_epoch(), keys(files), len(dead(files))) == (before, [], 1)
 
 
 def test_a_file_that_vanished_is_set_aside(files: Database, inbox: Path) -> None:
     for number in range(4):
         write(inbox, number, [number])
-    files.catalog.stream("f").source.end()
+    parts_of(files).catalog.stream("f").source.end()
     for number in (0, 2):
         (inbox / f"{number}.parquet").unlink()
     files.drain()
@@ -100,7 +101,7 @@ def test_a_file_that_vanished_is_set_aside(files: Database, inbox: Path) -> None
 
 def test_files_whose_directory_is_gone_wait_for_it(files: Database, inbox: Path) -> None:
     write(inbox, 0, [1])
-    files.catalog.stream("f").source.end()
+    parts_of(files).catalog.stream("f").source.end()
     away = inbox.rename(inbox.with_name("unmounted"))
     files.insert("s", [{"k": 1}])
     with pytest.raises(ms.MillstreamError) as caught:

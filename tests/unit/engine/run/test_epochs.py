@@ -16,6 +16,7 @@ from millstream.plan.compute import Portion
 from millstream.plan.slices import BatchSlice
 from tests.answers import rows_of
 from tests.inprocess_compute import InProcessCompute
+from tests.parts import parts_of
 from tests.unit.engine.conftest import Open
 
 COUNTS = "CREATE STREAM s (k BIGINT); CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM s GROUP BY k"
@@ -37,7 +38,7 @@ def test_one_epoch_takes_all_streams(db: Database, compute: InProcessCompute) ->
     db.sql("CREATE STREAM a (k BIGINT); CREATE STREAM b (k BIGINT)")
     db.insert("a", rows(1))
     db.insert("b", rows(2, 3))
-    assert db.loop.run() == 1
+    assert parts_of(db).loop.run() == 1
     assert compute.lane("present").reads == [(("a", "b"), False)]
     (epoch,) = rows_of(db, "SHOW EPOCHS")
     assert epoch["rows_in"] == 3
@@ -45,8 +46,8 @@ def test_one_epoch_takes_all_streams(db: Database, compute: InProcessCompute) ->
 
 def test_nothing_is_recorded_when_nothing_happened(db: Database, compute: InProcessCompute) -> None:
     db.sql(COUNTS)
-    assert db.loop.run() is None
-    assert db.store.last_epoch() == 0
+    assert parts_of(db).loop.run() is None
+    assert parts_of(db).store.last_epoch() == 0
     assert compute.lane("present").reads == []
 
 
@@ -64,11 +65,11 @@ def test_what_was_read_ahead_is_dropped_for_a_new_view(open_database: Open, comp
     db = open_database(compute=compute, max_epoch_rows=10)
     db.sql(COUNTS)
     db.insert("s", rows(*range(20)))
-    until = db.loop.ends()
-    assert db.loop.run(until) == 1
-    assert db.loop.reader.is_ahead
+    until = parts_of(db).loop.ends()
+    assert parts_of(db).loop.run(until) == 1
+    assert parts_of(db).loop.reader.is_ahead
     db.sql("CREATE MATERIALIZED VIEW w WITH (backfill = 'false') AS SELECT k FROM s")
-    assert db.loop.run(until) == 2
+    assert parts_of(db).loop.run(until) == 2
     assert [ahead for _, ahead in compute.lane("present").reads] == [False, True, False]
     assert len(db.query("SELECT k FROM w").rows()) == 10
     assert compute.open == 0
@@ -83,10 +84,10 @@ def test_a_read_that_fails_leaves_nothing_behind(db: Database, compute: InProces
 
     compute.on_read = fail
     with pytest.raises(ms.MillstreamError):
-        db.loop.run()
-    assert db.store.last_epoch() == 0
+        parts_of(db).loop.run()
+    assert parts_of(db).store.last_epoch() == 0
     compute.on_read = lambda _: None
-    assert db.loop.run() == 1
+    assert parts_of(db).loop.run() == 1
     assert counts(db) == {1: 2}
 
 
@@ -101,10 +102,10 @@ def test_a_commit_that_fails_closes_its_reads(
         raise ms.MillstreamError("STORE_FAILED", "no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(db.store), "apply", lambda self, part: fail(part))
+        patch.setattr(type(parts_of(db).store), "apply", lambda self, part: fail(part))
         with pytest.raises(ms.MillstreamError):
-            db.loop.run(db.loop.ends())
-    assert not db.loop.reader.is_ahead
+            parts_of(db).loop.run(parts_of(db).loop.ends())
+    assert not parts_of(db).loop.reader.is_ahead
     assert compute.open == 0
     db.drain()
     assert counts(db) == {7: 25}
@@ -117,13 +118,13 @@ def test_an_idle_partition_does_not_hold_the_watermark(db: Database, clock: ms.M
     clock.advance(20)
     db.insert("s", [{"k": 1, "ts": "1970-01-01 00:01:40"}])
     assert db.drain() == 2
-    held = db.store.progress("s")
+    held = parts_of(db).store.progress("s")
     assert held is not None
     assert held.watermark == 5_000_000
-    assert db.loop.seconds_until_due() == pytest.approx(10.0)
+    assert parts_of(db).loop.seconds_until_due() == pytest.approx(10.0)
     clock.advance(10)
-    assert db.loop.run() == 3
-    moved = db.store.progress("s")
+    assert parts_of(db).loop.run() == 3
+    moved = parts_of(db).store.progress("s")
     assert moved is not None
     assert moved.watermark == 95_000_000
 
@@ -134,12 +135,12 @@ def test_a_timer_is_due_without_rows(db: Database, clock: ms.ManualClock) -> Non
     db.insert("s", rows(1, 1))
     assert db.drain() == 1
     assert counts(db) == {}
-    assert db.loop.seconds_until_due() == pytest.approx(10.0)
+    assert parts_of(db).loop.seconds_until_due() == pytest.approx(10.0)
     clock.advance(10)
-    assert db.loop.seconds_until_due() == 0
-    assert db.loop.run() == 2
+    assert parts_of(db).loop.seconds_until_due() == 0
+    assert parts_of(db).loop.run() == 2
     assert counts(db) == {1: 2}
-    assert db.loop.run() is None
+    assert parts_of(db).loop.run() is None
 
 
 def test_timers_survive_a_restart(open_database: Open, clock: ms.ManualClock) -> None:
@@ -151,7 +152,7 @@ def test_timers_survive_a_restart(open_database: Open, clock: ms.ManualClock) ->
     db.close()
     clock.advance(10)
     db = open_database()
-    assert db.loop.run() == 2
+    assert parts_of(db).loop.run() == 2
     assert counts(db) == {1: 1}
 
 
@@ -171,10 +172,10 @@ def batch(*seconds: int) -> pa.Table:
 
 def test_a_repeated_batch_is_known_by_its_number(db: Database) -> None:
     db.sql(PUSHED)
-    entry = db.catalog.stream("s")
-    assert db.loop.run_batch(entry, BatchSlice(batch(1, 2), 0)) == 1
-    assert db.loop.run_batch(entry, BatchSlice(batch(1, 2), 0)) is None
-    assert db.loop.run_batch(entry, BatchSlice(batch(3), 1)) == 2
+    entry = parts_of(db).catalog.stream("s")
+    assert parts_of(db).loop.run_batch(entry, BatchSlice(batch(1, 2), 0)) == 1
+    assert parts_of(db).loop.run_batch(entry, BatchSlice(batch(1, 2), 0)) is None
+    assert parts_of(db).loop.run_batch(entry, BatchSlice(batch(3), 1)) == 2
     assert counts(db) == {1: 3}
 
 
@@ -182,7 +183,7 @@ def test_a_batch_lands_by_the_clock_of_the_database(db: Database, clock: ms.Manu
     """With a bound of its own; the default one is held against the machine's clock."""
     db.sql(PUSHED)
     clock.advance(1_800)
-    db.loop.run_batch(db.catalog.stream("s"), BatchSlice(batch(5_000, 6_000), 0))
+    parts_of(db).loop.run_batch(parts_of(db).catalog.stream("s"), BatchSlice(batch(5_000, 6_000), 0))
     assert counts(db) == {1: 1}
     (dead,) = db.query("SELECT reason FROM s__dead").rows()
     assert "ahead" in dead["reason"]
@@ -200,7 +201,7 @@ def test_a_batch_lands_by_the_clock_of_the_database(db: Database, clock: ms.Manu
 def test_views_do_not_depend_on_where_epochs_end(
     db: Database, compute: InProcessCompute, batches: list[list[int]], most: int, drained: list[bool]
 ) -> None:
-    db.loop.settings = db.loop.settings.model_copy(update={"max_epoch_rows": most})
+    parts_of(db).loop.settings = parts_of(db).loop.settings.model_copy(update={"max_epoch_rows": most})
     db.sql(COUNTS)
     for keys, drain in zip(batches, drained, strict=False):
         db.insert("s", rows(*keys))

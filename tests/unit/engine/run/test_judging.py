@@ -13,6 +13,7 @@ from millstream.model.errors import MillstreamError
 from millstream.model.progress import BEGINNING
 from millstream.plan.compute import ViewDelta
 from millstream.plan.nodes import View
+from tests.parts import parts_of
 
 SECOND = 1_000_000
 WIDTH = 10 * SECOND
@@ -24,7 +25,7 @@ def windowed(db: Database) -> View:
     """Counts in windows of ten seconds, each a pane of its own."""
     query = "SELECT window_start, count(*) AS n FROM TUMBLE(s, ts, INTERVAL 10 SECONDS) GROUP BY window_start"
     db.sql(f"{STREAM}; CREATE MATERIALIZED VIEW v AS {query}")
-    (part,) = db.definitions.plan(db.catalog.view("v")).on_spark
+    (part,) = parts_of(db).definitions.plan(parts_of(db).catalog.view("v")).on_spark
     return part
 
 
@@ -55,7 +56,7 @@ def test_before_the_first_event_nothing_is_late(windowed: View) -> None:
 
 def test_groups_without_windows_are_never_late(db: Database) -> None:
     db.sql(f"{STREAM}; CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM s GROUP BY k")
-    (part,) = db.definitions.plan(db.catalog.view("v")).on_spark
+    (part,) = parts_of(db).definitions.plan(parts_of(db).catalog.view("v")).on_spark
     rows = pa.table({"__k0": ["a"], "__rows": pa.array([7], pa.int64())})
     assert split_late(part, rows, 2**60) == (rows, 0)
 

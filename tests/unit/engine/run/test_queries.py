@@ -10,6 +10,7 @@ import pytest
 import millstream as ms
 from millstream.engine.surface.database import Database
 from tests.inprocess_compute import InProcessCompute
+from tests.parts import parts_of
 
 
 def batch(count: int) -> pa.Table:
@@ -45,8 +46,8 @@ def test_a_stream_that_is_dropped_while_running_ends(db: Database, compute: InPr
     first, second = compute.push("p", batch(2)), compute.push("q", batch(1))
     db.sql(f"{stream('p')}; {stream('q')}; {counts('q')}")
     db.start()
-    entry = db.catalog.stream("p")
-    checkpoint = db.definitions.holdings.checkpoint(entry)
+    entry = parts_of(db).catalog.stream("p")
+    checkpoint = parts_of(db).definitions.holdings.checkpoint(entry)
     checkpoint.mkdir(parents=True)
     db.sql("DROP STREAM p")
     assert first.deliver is None
@@ -62,7 +63,7 @@ def test_the_checkpoint_of_a_query_stays_until_it_has_ended(
     source = compute.push("p")
     db.sql(stream("p"))
     db.start()
-    checkpoint: Path = db.definitions.holdings.checkpoint(db.catalog.stream("p"))
+    checkpoint: Path = parts_of(db).definitions.holdings.checkpoint(parts_of(db).catalog.stream("p"))
     checkpoint.mkdir(parents=True)
     there: list[bool] = []
     monkeypatch.setattr(source, "stop", lambda: there.append(checkpoint.exists()))

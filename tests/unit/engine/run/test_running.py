@@ -17,6 +17,7 @@ from millstream.plan.compute import Portion
 from millstream.sources import Source
 from millstream.store.commands import Command, Retain
 from tests.inprocess_compute import InProcessCompute
+from tests.parts import parts_of
 
 COUNTS = "CREATE STREAM s (k BIGINT); CREATE MATERIALIZED VIEW v AS SELECT k, count(*) AS n FROM s GROUP BY k"
 PATIENCE = 120
@@ -24,8 +25,8 @@ PATIENCE = 120
 
 def until(db: Database, is_so: Callable[[], bool]) -> None:
     """Wait for commits until something is so."""
-    with db.loop.committed:
-        assert db.loop.committed.wait_for(is_so, PATIENCE)
+    with parts_of(db).loop.committed:
+        assert parts_of(db).loop.committed.wait_for(is_so, PATIENCE)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -44,7 +45,7 @@ def test_rows_are_processed_as_they_arrive(db: Database) -> None:
     db.sql(COUNTS)
     db.start()
     db.insert("s", [{"k": 1}])
-    until(db, lambda: db.store.last_epoch() >= 1)
+    until(db, lambda: parts_of(db).store.last_epoch() >= 1)
     db.insert("s", [{"k": 1}, {"k": 2}])
     until(db, lambda: total(db) == 3)
     db.stop()
@@ -77,10 +78,10 @@ def test_stopping_finishes_the_epoch_under_way(db: Database, compute: InProcessC
     assert begun.wait(PATIENCE)
     stopping = threading.Thread(target=db.stop)
     stopping.start()
-    assert db.store.last_epoch() == 0
+    assert parts_of(db).store.last_epoch() == 0
     go_on.set()
     stopping.join(PATIENCE)
-    assert db.store.last_epoch() == 1
+    assert parts_of(db).store.last_epoch() == 1
     assert total(db) == 1
 
 
@@ -116,7 +117,7 @@ def test_a_source_that_fails_stops_no_other(db: Database, where: str) -> None:
     db.sql(
         f"{COUNTS}; CREATE STREAM t (k BIGINT); CREATE MATERIALIZED VIEW w AS SELECT k, count(*) AS n FROM t GROUP BY k"
     )
-    entry = db.catalog.stream("s")
+    entry = parts_of(db).catalog.stream("s")
     entry.source = faulty = Faulty(entry.source, where)
     db.insert("s", [{"k": 1}])
     db.insert("t", [{"k": 1}, {"k": 2}])
@@ -137,7 +138,7 @@ def test_a_source_that_fails_in_the_background_is_tried_again(db: Database, cloc
     db.sql(
         f"{COUNTS}; CREATE STREAM t (k BIGINT); CREATE MATERIALIZED VIEW w AS SELECT k, count(*) AS n FROM t GROUP BY k"
     )
-    entry = db.catalog.stream("s")
+    entry = parts_of(db).catalog.stream("s")
     entry.source = faulty = Faulty(entry.source, "cut")
     db.start()
     db.insert("s", [{"k": 1}])
@@ -162,13 +163,13 @@ def test_a_stream_that_fails_is_not_idle(db: Database, clock: ms.ManualClock) ->
     db.drain()
     db.insert("s", [{"k": 1, "ts": "1970-01-01 00:01:00"}])
     db.drain()
-    entry = db.catalog.stream("s")
+    entry = parts_of(db).catalog.stream("s")
     entry.source = faulty = Faulty(entry.source, "cut")
     db.insert("s", [{"k": n, "ts": "1970-01-01 00:00:20"} for n in range(20)])
     clock.advance(60)
     with pytest.raises(ms.MillstreamError):
         db.drain()
-    progress = db.store.progress("s")
+    progress = parts_of(db).store.progress("s")
     assert progress is not None
     assert progress.watermark == 9_000_000
     faulty.where = ""
@@ -185,7 +186,7 @@ def test_a_failure_of_the_background_ends_nothing_and_is_raised_once(
         def full(*_: object) -> int:
             raise UnavailableError("DISK_FULL", "no space left")
 
-        patch.setattr(type(db.store), "apply", full)
+        patch.setattr(type(parts_of(db).store), "apply", full)
         db.start()
         db.insert("s", [{"k": 1}])
         wait_until(lambda: db.status()["failure"] is not None)
@@ -206,14 +207,14 @@ def test_a_failure_of_the_background_ends_nothing_and_is_raised_once(
 def test_upkeep_that_fails_stops_nothing(db: Database, monkeypatch: pytest.MonkeyPatch, clock: ms.ManualClock) -> None:
     db.sql(COUNTS)
     with monkeypatch.context() as patch:
-        apply = type(db.store).apply
+        apply = type(parts_of(db).store).apply
 
         def fail(store: Any, command: Command) -> int:
             if isinstance(command, Retain):
                 raise KeyError("expired")
             return apply(store, command)
 
-        patch.setattr(type(db.store), "apply", fail)
+        patch.setattr(type(parts_of(db).store), "apply", fail)
         db.start()
         wait_until(lambda: db.status()["failure"] is not None)
         db.insert("s", [{"k": 1}])

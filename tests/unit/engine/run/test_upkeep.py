@@ -9,12 +9,13 @@ import pytest
 import millstream as ms
 from millstream.engine.surface.database import Database
 from millstream.log import Retained, Topic
+from tests.parts import parts_of
 
 HOUR = 3_600
 
 
 def oldest(db: Database, topic: str = "s") -> int:
-    return int(db.log.topic(topic).start_offsets()[0])
+    return int(parts_of(db).log.topic(topic).start_offsets()[0])
 
 
 @pytest.fixture
@@ -67,7 +68,7 @@ def test_a_table_loses_changes_that_others_replaced(db: Database, clock: ms.Manu
         clock.advance(48 * HOUR)
     db.insert("t", [{"id": 2, "v": 0}])
     db.drain()
-    topic = db.log.topic("t")
+    topic = parts_of(db).log.topic("t")
     assert sum(batch.num_rows for batch in topic.read(0, 0)) == 6
     db.maintain()
     assert sum(batch.num_rows for batch in topic.read(0, oldest(db, "t"))) < 6
@@ -87,4 +88,4 @@ def test_a_topic_that_is_dropped_meanwhile_is_left_out(old: Database, monkeypatc
 
     monkeypatch.setattr(Topic, "retain", drop_others)
     old.maintain()
-    assert len(old.catalog.streams()) == 1
+    assert len(parts_of(old).catalog.streams()) == 1

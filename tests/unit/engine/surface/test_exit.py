@@ -21,13 +21,26 @@ def main():
 main()
 """
 
+_FUNCTION = 'db.create_function("f", lambda x: x, arguments=["INT"], returns="INT"); db.query("SELECT f(1) AS x")'
+_ASKING = """import threading; begun = threading.Event()
+    def ask():
+        while True:
+            db.query("SELECT count(*) AS n FROM t"); begun.set()
+    threading.Thread(target=ask, daemon=True).start(); begun.wait()"""
+
 
 @pytest.mark.parametrize(
     ("ending", "last"),
     [
         ('raise ValueError("mine")', "ValueError: mine"),
         ('db.query("SELECT nope FROM t")', "hint: see DESCRIBE for the columns of a view"),
+        ('with db: raise ValueError("mine")', "ValueError: mine"),
+        ('db.start(); raise ValueError("mine")', "ValueError: mine"),
+        ('globals()["kept"] = db, db.query("SELECT * FROM t"); raise ValueError("mine")', "ValueError: mine"),
+        (f'{_FUNCTION}; raise ValueError("mine")', "ValueError: mine"),
+        (f'{_ASKING}; raise ValueError("mine")', "ValueError: mine"),
     ],
+    ids=["plain", "refused", "with", "running", "global", "function", "daemon"],
 )
 def test_the_error_is_the_last_thing_shown(tmp_path: Path, ending: str, last: str) -> None:
     program = [sys.executable, "-c", _PROGRAM.format(ending=ending), str(tmp_path / "data")]
@@ -35,3 +48,11 @@ def test_the_error_is_the_last_thing_shown(tmp_path: Path, ending: str, last: st
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith("Traceback")
     assert ended.stderr.splitlines()[-1] == last
+    assert ended.stderr.count("Traceback") == 1
+
+
+@pytest.mark.parametrize(("ending", "code"), [("sys.exit(3)", 3), (f"{_ASKING}; sys.exit(3)", 3), ("pass", 0)])
+def test_a_program_that_leaves_says_nothing(tmp_path: Path, ending: str, code: int) -> None:
+    program = [sys.executable, "-c", _PROGRAM.format(ending=ending), str(tmp_path / "data")]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "")
