@@ -8,6 +8,7 @@ here because the kernel leaves them to Spark: lines that cannot be decoded, and 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,8 @@ class InProcessCompute:
         """The number of expressions whose types were asked for."""
         self.forms: dict[tuple[Stream, View], NativeView] = {}
         self._connection = open_kernel(threads=1)
+        self._typing = threading.RLock()
+        """Threads that run concurrently share the connection."""
         self._lanes: dict[LaneName, InProcessLane] = {
             "present": InProcessLane(self),
             "past": InProcessLane(self),
@@ -69,12 +72,20 @@ class InProcessCompute:
 
     def types(self, stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:
         self.typed += len(sqls)
+        with self._typing:
+            return self._types(stream, sqls)
+
+    def _types(self, stream: Stream, sqls: Sequence[str]) -> list[pa.DataType]:
         return [self._described(stream, [(store_sql(parsed(sql)), "c")]).field("c").type for sql in sqls]
 
     def schema(self, stream: Stream, view: View) -> pa.Schema:
         return self.form(stream, view).schema
 
     def form(self, stream: Stream, view: View) -> NativeView:
+        with self._typing:
+            return self._form(stream, view)
+
+    def _form(self, stream: Stream, view: View) -> NativeView:
         if (stream, view) not in self.forms:
             try:
                 untyped = native_view(view, stream, _AnySchema())

@@ -30,6 +30,8 @@ _WORKER_LOST = frozenset(
 
 _PLAIN = "org.apache.spark.SparkException"
 _FILE = "FAILED_READ_FILE"
+_ADD_PACKAGE = "name its package in spark.jars.packages of SparkSettings(conf=…), and connect again"
+_HINTS = {"DATA_SOURCE_NOT_FOUND": _ADD_PACKAGE, "KAFKA_DATA_SOURCE_NOT_ENABLED": _ADD_PACKAGE}
 
 GONE: WeakSet[SparkContext] = WeakSet()
 """Contexts that were found not to answer, or stopped."""
@@ -100,7 +102,8 @@ def spark_error(error: PySparkException, code: str = "SPARK_FAILED") -> Millstre
     # What follows the first sentence is advice on settings that are not the user's to change.
     first = re.split(r"\. (?=[A-Z])|SQLSTATE", first)[0].strip().rstrip(".;")
     condition = error.getCondition() if hasattr(error, "getCondition") else None
-    return MillstreamError(code, first[:500], detail=f"Spark condition {condition}" if condition else None)
+    detail = f"Spark condition {condition}" if condition else None
+    return MillstreamError(code, first[:500], detail=detail, hint=_HINTS.get(condition or ""))
 
 
 def known_exception(error: Py4JJavaError) -> PySparkException:

@@ -200,7 +200,9 @@ class Definitions:
 
     def _end(self, entry: StreamEntry) -> None:
         """Close a stream that is gone, or never came to be, and remove what it owned."""
-        entry.source.close()
+        # Its end is committed: a connection that fails to close changes nothing about it.
+        with suppress(Exception):
+            entry.source.close()
         self.holdings.sweep()
 
     def _completed(self, create: CreateStream | CreateTable) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -91,7 +92,9 @@ class Delivery:
     def _close(self, entry: SinkEntry) -> None:
         sink, entry.sink = entry.sink, None
         if sink is not None:
-            sink.close()
+            # A target that fails may fail here too; delivery goes on all the same.
+            with suppress(Exception):
+                sink.close()
 
     # -- in the background ---------------------------------------------------------------------
 

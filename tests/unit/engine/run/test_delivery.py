@@ -197,6 +197,7 @@ def test_a_running_sink_recovers(bench: Bench, monkeypatch: pytest.MonkeyPatch) 
     with monkeypatch.context() as patch:
         assert entry.sink is not None
         patch.setattr(entry.sink, "deliver", _failing)
+        patch.setattr(entry.sink, "close", _failing)
         bench.delivery.start()
         bench.commit(1)
         _until(lambda: entry.failure is not None)
