@@ -280,12 +280,36 @@ def test_a_function_in_use_stays(db: ms.Database) -> None:
     db.sql("CREATE MATERIALIZED VIEW v AS SELECT Or_Zero(x) AS z FROM s")
     assert refused(db, "DROP FUNCTION or_zero").code == "IN_USE"
     with pytest.raises(ms.MillstreamError) as caught:
-        db.create_function("or_zero", or_zero, arguments=["BIGINT"], returns="BIGINT", replace=True)
+        db.create_function("or_zero", or_zero, arguments=["INT"], returns="BIGINT", replace=True)
     assert caught.value.code == "IN_USE"
+    assert caught.value.message == "function or_zero is used by v and cannot be replaced by one of other types"
     db.sql("DROP VIEW v; DROP FUNCTION or_zero; DROP FUNCTION IF EXISTS or_zero")
     assert refused(db, "DROP FUNCTION or_zero").code == "UNKNOWN_FUNCTION"
     assert refused(db, "SELECT or_zero(1) AS v").code == "FUNCTION_NOT_ALLOWED"
     assert [row["name"] for row in rows_of(db, "SHOW FUNCTIONS")] == ["scored"]
+
+
+def test_a_function_in_use_gets_other_code_from_the_next_epoch_on(db: ms.Database, connect: Connect) -> None:
+    db.sql("CREATE MATERIALIZED VIEW v AS SELECT k, or_zero(x) AS z FROM s")
+    db.sql("CREATE MATERIALIZED VIEW total AS SELECT sum(or_zero(x)) AS t FROM s")
+    db.insert("s", rows(("a", None)))
+    db.drain()
+
+    def or_nine(values: pa.Array) -> pa.Array:
+        return pc.fill_null(values, 9)
+
+    db.create_function("or_zero", or_nine, arguments=["BIGINT"], returns="BIGINT", replace=True)
+    db.insert("s", rows(("b", None)))
+    db.drain()
+    assert db.query("SELECT * FROM v ORDER BY k").rows() == [{"k": "a", "z": 0}, {"k": "b", "z": 9}]
+    db.close()
+    db = connect()
+    for name, function in (("scored", scored), ("or_zero", or_nine)):
+        types = ["STRING", "BIGINT"] if name == "scored" else ["BIGINT"]
+        db.create_function(name, function, arguments=types, returns="BIGINT")
+    db.insert("s", rows(("c", None)))
+    db.drain()
+    assert db.query("SELECT * FROM total").rows() == [{"t": 18}]
 
 
 def test_replacing_changes_both_sides(db: ms.Database) -> None:

@@ -31,7 +31,6 @@ class Sessions:
         self._live: SparkSession | None = None
         self._beside: SparkSession | None = None
         self._functions: tuple[UserFunction, ...] = ()
-        self._version = 0
 
     def begin(self) -> Future[SparkSession]:
         """Have Spark start while the caller goes on; again, if it is gone."""
@@ -64,16 +63,16 @@ class Sessions:
 
     def use_functions(self, functions: Sequence[UserFunction]) -> None:
         self._functions = tuple(functions)
-        self._version += 1
 
     def prepared(self, spark: SparkSession) -> SparkSession:
         """A session to which the functions are known; they are registered if it knows others."""
         session: Any = spark
-        version = self._version
-        if getattr(session, "_millstream_functions", 0) != version:
+        functions = self._functions
+        # The tuple itself: those of another database of the process may be as many.
+        if getattr(session, "_millstream_functions", ()) is not functions:
             with reported():
-                register_functions(spark, self._functions)
-            session._millstream_functions = version
+                register_functions(spark, functions)
+            session._millstream_functions = functions
         return spark
 
 

@@ -8,8 +8,9 @@ is for `holdings`.
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,8 +33,9 @@ from millstream.plan.nodes import Stream, ViewPlan
 from millstream.plan.queries import plan_query
 from millstream.plan.relations import Relation, Relations, stream_relation, view_relation
 from millstream.sources import SOURCES, Connector, Opening, Source, StreamOptions, TableOptions
-from millstream.sql import check_query, render
-from millstream.sql.statements import CreateStream, CreateTable, CreateView, Drop
+from millstream.sql import called_names, check_query, render
+from millstream.sql.statements import CreateFunction, CreateStream, CreateTable, CreateView, Drop
+from millstream.sql.user_calls import store_name
 from millstream.store import commands
 from millstream.store.protocol import EARLY_INCARNATION, Store
 
@@ -386,6 +388,35 @@ class Definitions:
         for sql, type_ in zip(new, self.compute.types(stream, new), strict=True):
             self._known_types[stream, sql] = type_
         return [self._known_types[stream, sql] for sql in sqls]
+
+    # -- functions -----------------------------------------------------------------------------
+
+    def create_function(self, create: CreateFunction, function: Callable[..., Any] | None) -> bool:
+        """Create or replace a function; False if it was there and that is fine.
+
+        Views use new code from the next epoch on, so it must not be called in the store: there rows that go are
+        computed again, and would not be those that came. What was read ahead must be discarded afterwards.
+        """
+        known = self.functions.find(create.name)
+        if create.or_replace and known is not None and known.function is not None:
+            call = re.compile(rf"\b{re.escape(store_name(create.name))}\(")
+            plans = [(view.name, plan) for view in self.catalog.views() for plan in self._calling(view, create.name)]
+            if found := sorted({name for name, plan in plans if plan is None or call.search(repr(plan))}):
+                raise MillstreamError(
+                    "IN_USE",
+                    f"function {create.name} is called in the store by {', '.join(found)} and cannot be replaced",
+                    detail="only functions that are called on rows of streams can be replaced while views use them",
+                    hint="drop the views first",
+                    position=create.position,
+                )
+        return self.functions.create(create, function, self.clock.now())
+
+    def _calling(self, view: ViewEntry, function: str) -> Iterator[ViewPlan | None]:
+        """The plans of a view, and of the one that is being built, that call a function."""
+        if function.lower() in called_names(view.statement.query):
+            yield self.planned(view)
+        if view.successor is not None and function.lower() in called_names(view.successor.statement.query):
+            yield view.successor.parts
 
     # -- dropping ------------------------------------------------------------------------------
 

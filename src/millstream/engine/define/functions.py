@@ -74,7 +74,10 @@ class Functions:
     # -- making --------------------------------------------------------------------------------
 
     def create(self, create: CreateFunction, function: Callable[..., Any] | None, now: int) -> bool:
-        """Create a function, from its module unless it is passed; False if it was there and that is fine."""
+        """Create a function, from its module unless it is passed; False if it was there and that is fine.
+
+        One that views use is replaced by another of the same types. What was computed ahead must then be discarded.
+        """
         existing = self.find(create.name)
         returning = (
             existing is not None and existing.function is None and function is not None and _like(existing, create)
@@ -89,7 +92,7 @@ class Functions:
                     hint="drop it first, or use OR REPLACE",
                     position=create.position,
                 )
-            self._check_unused(create.name, "replaced", create.position)
+            self._check_types(existing, create)
         self._check_name(create)
         made = self._made(create, function if function is not None else self._imported(create))
         made.try_out()
@@ -198,17 +201,33 @@ class Functions:
                 hint=did_you_mean(drop.name, self._entries),
                 position=drop.position,
             )
-        self._check_unused(entry.name, "dropped", drop.position)
+        self._check_unused(entry.name, drop.position)
         self._store.apply(commands.DropFunction(entry.name))
         del self._entries[entry.name.lower()]
         return True
 
-    def _check_unused(self, name: str, done: str, position: Position | None) -> None:
-        users = sorted(view.name for view in self._views() if name.lower() in called_names(view.query))
+    def _check_types(self, existing: FunctionEntry, create: CreateFunction) -> None:
+        """A function that views use keeps its types: theirs follow from them."""
+        users = self._users(create.name)
+        if users and not _same_types(existing, create):
+            types = ", ".join(sql_type(type_) for type_ in existing.types)
+            kept = f"{create.name}({types}) RETURNS {sql_type(existing.statement.returns)}"
+            raise MillstreamError(
+                "IN_USE",
+                f"function {create.name} is used by {', '.join(users)} and cannot be replaced by one of other types",
+                hint=f"keep {kept}, or drop the views first",
+                position=create.position,
+            )
+
+    def _users(self, name: str) -> list[str]:
+        return sorted({view.name for view in self._views() if name.lower() in called_names(view.query)})
+
+    def _check_unused(self, name: str, position: Position | None) -> None:
+        users = self._users(name)
         if users:
             raise MillstreamError(
                 "IN_USE",
-                f"function {name} is used by {', '.join(users)} and cannot be {done}",
+                f"function {name} is used by {', '.join(users)} and cannot be dropped",
                 hint="drop the views first",
                 position=position,
             )
@@ -228,8 +247,11 @@ class Functions:
 
 
 def _like(entry: FunctionEntry, create: CreateFunction) -> bool:
-    return (entry.types, entry.statement.returns, entry.statement.source) == (
+    return _same_types(entry, create) and entry.statement.source == create.source
+
+
+def _same_types(entry: FunctionEntry, create: CreateFunction) -> bool:
+    return (entry.types, entry.statement.returns) == (
         tuple(column.type for column in create.arguments.columns),
         create.returns,
-        create.source,
     )

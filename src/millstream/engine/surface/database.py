@@ -180,7 +180,8 @@ class Database:
             raise MillstreamError("BAD_FUNCTION", "the types of a function are written as in SQL", detail=text)
         parts = self._parts
         with parts.loop.lock:
-            parts.functions.create(dataclasses.replace(statement, or_replace=replace), function, parts.clock.now())
+            parts.definitions.create_function(dataclasses.replace(statement, or_replace=replace), function)
+            parts.loop.reader.discard()
 
     @_call
     def insert(self, name: str, rows: Rows, *, message_ids: MessageIds | None = None) -> int:

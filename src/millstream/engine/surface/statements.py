@@ -111,7 +111,8 @@ class Statements:
                     return Done("CREATE MATERIALIZED VIEW", _created(statement, known is not None), name)
                 case CreateFunction():
                     existed = parts.functions.find(statement.name) is not None
-                    parts.functions.create(statement, None, parts.clock.now())
+                    parts.definitions.create_function(statement, None)
+                    parts.loop.reader.discard()
                     return Done("CREATE FUNCTION", _created(statement, existed), statement.name)
                 case CreateSink():
                     sink = parts.sinks.create(statement, parts.clock.now())

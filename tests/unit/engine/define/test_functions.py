@@ -76,3 +76,35 @@ def test_a_name_is_taken_once(db: Database) -> None:
     db.sql("DROP FUNCTION twice")
     create(db, "TWICE")
     assert states(db) == {"TWICE": "ready"}
+
+
+@pytest.mark.parametrize(
+    "query", ["SELECT twice(k) AS n FROM t", "SELECT twice(n) AS n FROM g", "SELECT twice(count(*)) AS n FROM s"]
+)
+def test_a_function_that_the_store_calls_is_not_replaced_while_it_is_used(db: Database, query: str) -> None:
+    """Rows that go are computed again: by other code they would not be those that came."""
+    db.sql("CREATE TABLE t (k BIGINT PRIMARY KEY); CREATE STREAM s (k BIGINT)")
+    db.sql("CREATE MATERIALIZED VIEW g AS SELECT count(*) AS n FROM s")
+    create(db)
+    db.sql(f"CREATE MATERIALIZED VIEW v AS {query}")
+    with pytest.raises(MillstreamError) as refused:
+        db.create_function("twice", lambda values: values, arguments=["BIGINT"], returns="BIGINT", replace=True)
+    assert refused.value.code == "IN_USE"
+    assert refused.value.message == "function twice is called in the store by v and cannot be replaced"
+    db.sql("DROP VIEW v")
+    db.create_function("twice", lambda values: values, arguments=["BIGINT"], returns="BIGINT", replace=True)
+    db.insert("t", [{"k": 4}])
+    db.drain()
+    assert db.query("SELECT twice(k) AS n FROM t").rows() == [{"n": 4}]
+
+
+def test_a_missing_function_is_passed_again_with_replace(open_database: Open) -> None:
+    db = open_database()
+    create(db)
+    db.sql("CREATE TABLE t (k BIGINT PRIMARY KEY); CREATE MATERIALIZED VIEW v AS SELECT twice(k) AS n FROM t")
+    db.close()
+    db = open_database()
+    db.create_function("twice", twice, arguments=["BIGINT"], returns="BIGINT", replace=True)
+    db.insert("t", [{"k": 4}])
+    db.drain()
+    assert db.query("SELECT n FROM v").rows() == [{"n": 8}]
