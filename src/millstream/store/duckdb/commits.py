@@ -23,6 +23,7 @@ from millstream.store.duckdb.letters import keep_dead, keep_late
 from millstream.store.duckdb.maintainers import maintainer, merge_delta
 from millstream.store.duckdb.moment import Moment
 from millstream.store.duckdb.query import QueryMaintainer
+from millstream.store.duckdb.shelves import Taken
 from millstream.store.duckdb.swap import Swapping
 from millstream.store.duckdb.table import Table
 from millstream.store.duckdb.writer import Writer
@@ -31,8 +32,6 @@ from millstream.store.duckdb.writer import Writer
 class Commits:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._unshelved: set[str] = set()
-        """Views that were taken from their shelf to find which of them fails, and go back."""
 
     def commit(self, part: Commit) -> None:
         writer, shelves = self._writer, self._writer.shelves
@@ -45,23 +44,30 @@ class Commits:
         names = [view.name for view in outdated]
         misplaced = shelves.misplaced(part.views, feeding)
         # The rows of a shelf fire together: a view that stands still would go on firing there.
-        writer.take_from_shelves([*names, *misplaced, *swapped, *part.failed])
-        self._commit_apart(part, feeding)
+        taken = writer.take_from_shelves([*names, *misplaced, *swapped, *part.failed])
+        apart: dict[str, Taken] = {}
+        try:
+            self._commit_apart(part, feeding, apart)
+        except Exception:
+            # A commit that fails leaves no trace: it is not in the sequence of commands.
+            writer.put_back(taken | apart)
+            raise
         joined = [v.view for v in part.views if v.catching_up is None and writer.progress.view(v.view.name)]
         self._note(part)
-        alone = [v.view for v in part.views if v.view.name in self._unshelved]
-        self._unshelved.difference_update(view.name for view in alone)
-        new = [*outdated, *joined, *alone, *(view for swap in part.swaps for view in swap.new.parts)]
+        writer.put_back(apart)
+        new = [*outdated, *joined, *(view for swap in part.swaps for view in swap.new.parts)]
         writer.put_on_shelves([view for view in new if view.name not in feeding])
 
-    def _commit_apart(self, part: Commit, feeding: set[str]) -> None:
-        """Commit; views whose shelf cannot be merged are taken from it, so that each succeeds or fails alone."""
+    def _commit_apart(self, part: Commit, feeding: set[str], apart: dict[str, Taken]) -> None:
+        """Commit; views whose shelf cannot be merged are taken from it, so that each succeeds or fails alone.
+
+        `apart` gets where these were.
+        """
         while True:
             try:
                 return self._write(part, feeding)
             except SharedFailedError as shared:
-                self._writer.take_from_shelves(shared.views)
-                self._unshelved.update(shared.views)
+                apart |= self._writer.take_from_shelves(shared.views)
 
     def _note(self, part: Commit) -> None:
         """Remember what has been committed."""

@@ -61,6 +61,15 @@ class _Place:
         return f"{self.key} = {self.number}"
 
 
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Where a view was that was taken from its shelf."""
+
+    place: _Place
+    marks: Mapping[str, Sequence[str]]
+    """By kind of table: the columns of the shelf that had the number of the view."""
+
+
 AnyView = TypeVar("AnyView", View, View | QueryView)
 
 
@@ -72,8 +81,8 @@ class Shelves:
         self._writing = writing
         self._views: dict[str, AggregateView] = {}
         """The views that shelves are kept as, those that were needed so far."""
-        self._came: dict[str, int] = {}
-        """How many groups of a view have come since its groups were last counted."""
+        self._most: dict[str, int] = {}
+        """The groups that a view can have at most, by what was counted and what has come since."""
         self._plans: dict[str, Part] = {}
         """What views looked like when they were last found to be of the shape of their shelf."""
         self._known: dict[str, _Place] | None = None
@@ -164,6 +173,7 @@ class Shelves:
 
     def misplaced(self, parts: Sequence[ViewPart], feeding: set[str]) -> list[str]:
         """The views that a shelf is not the place for any more, with what an epoch has for them."""
+        counted: dict[str, dict[int, int]] = {}
         shelved = [part for part in parts if part.view.name in self]
         reached: dict[str, tuple[int, int]] = {}
         for part in shelved:
@@ -173,20 +183,30 @@ class Shelves:
             for part in shelved
             if part.view.name in feeding
             or reached[self._places[part.view.name].shelf] != (part.before, part.after)
-            or self._outgrows(part)
+            or self._outgrows(part, counted)
         ]
 
-    def _outgrows(self, part: ViewPart) -> bool:
+    def _outgrows(self, part: ViewPart, counted: dict[str, dict[int, int]]) -> bool:
         """Whether a statement of its own costs less than what the size of a view costs on its shelf."""
-        name, rows = part.view.name, part.delta.num_rows if part.delta is not None else 0
+        rows = part.delta.num_rows if part.delta is not None else 0
         if not are_few(rows):
             return True
-        came = self._came[name] = self._came.get(name, 0) + rows
-        if are_few(came):
+        name = part.view.name
+        place, most = self._places[name], self._most.get(name)
+        if most is not None and are_few(most + rows):
+            self._most[name] = most + rows
             return False
-        self._came[name] = 0
-        groups, all_groups = (self._count(kept, _STATE) + rows for kept in (name, self._places[name].shelf))
+        # They are counted whenever there may be many: where a view is kept follows from its contents alone.
+        if place.shelf not in counted:
+            counted[place.shelf] = self._counts(place)
+        groups, all_groups = counted[place.shelf].get(place.number, 0) + rows, sum(counted[place.shelf].values()) + rows
+        self._most[name] = groups
         return not are_few(groups) and groups * _SHARE >= all_groups
+
+    def _counts(self, place: _Place) -> dict[int, int]:
+        """The groups of each view on a shelf, by the number of the view."""
+        state = internal(place.shelf, _STATE)
+        return dict(self._connection.execute(f"SELECT {place.key}, count(*) FROM {state} GROUP BY 1").fetchall())
 
     def put(self, part: Part) -> None:
         """Put a view that has tables of its own and may share on a shelf, if there is not too much in them."""
@@ -206,12 +226,16 @@ class Shelves:
             self._move(
                 internal(part.name, kind), internal(shelf.name, kind), _shared(kind, columns[kind]), place, marks
             )
-        self._connection.execute(
-            "INSERT INTO ms.shelved VALUES (?, ?, ?, ?)", [part.name, place.shelf, place.key, place.number]
-        )
-        self._places[part.name] = place
+        self._placed(part.name, place)
         self._plans[part.name] = part
-        self._writing.forget(part.name)
+
+    def _placed(self, name: str, place: _Place) -> None:
+        """Note where a view is from now on."""
+        self._connection.execute(
+            "INSERT INTO ms.shelved VALUES (?, ?, ?, ?)", [name, place.shelf, place.key, place.number]
+        )
+        self._places[name] = place
+        self._writing.forget(name)
         # What the view has may be due though nothing else on the shelf is.
         self._writing.reached_anew(place.shelf)
 
@@ -227,15 +251,27 @@ class Shelves:
         run(f"DROP TABLE {own}")
         run(f"CREATE VIEW {own} AS SELECT rowid AS rowid, {back} FROM {shelf} WHERE {place.is_here}")
 
-    def take(self, name: str) -> None:
+    def take(self, name: str) -> Taken:
         """Give a view that is on a shelf tables of its own."""
-        run = self._connection.execute
-        for kind in self._kinds(self._places[name].shelf):
+        run, place = self._connection.execute, self._places[name]
+        marks: dict[str, tuple[str, ...]] = {}
+        for kind in self._kinds(place.shelf):
             shown, taken = internal(name, kind), internal(name, f"{kind} taken")
+            there = column_types(self._connection, internal(place.shelf, kind))
+            own = _shared(kind, [c for c in column_types(self._connection, shown) if c != "rowid"]).values()
+            marks[kind] = tuple(column for column in there if column not in own)
             run(f"CREATE TABLE {taken} AS SELECT * EXCLUDE (rowid) FROM {shown} ORDER BY rowid")
             run(f"DROP VIEW {shown}")
             run(f"ALTER TABLE {taken} RENAME TO {quote(f'{name}.{kind}')}")
         self.drop(name)
+        return Taken(place, marks)
+
+    def put_back(self, name: str, taken: Taken) -> None:
+        """Put a view where it was, as if it had not been taken."""
+        for kind, marks in taken.marks.items():
+            columns = _shared(kind, column_types(self._connection, internal(name, kind)))
+            self._move(internal(name, kind), internal(taken.place.shelf, kind), columns, taken.place, marks)
+        self._placed(name, taken.place)
 
     def drop(self, name: str) -> None:
         """Remove what a shelf has of a view, if it is on one."""
@@ -244,7 +280,7 @@ class Shelves:
             return
         run = self._connection.execute
         run("DELETE FROM ms.shelved WHERE view = ?", [name])
-        for known in (self._came, self._plans):
+        for known in (self._most, self._plans):
             known.pop(name, None)
         kinds = self._kinds(place.shelf)
         if any(other.shelf == place.shelf for other in self._places.values()):

@@ -7,7 +7,7 @@ writer knows (epoch, progress, failures, shelves) is what has been committed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from millstream.store.duckdb.connection import open_database, store_error
 from millstream.store.duckdb.failures import load_failures
 from millstream.store.duckdb.layout import prepare
 from millstream.store.duckdb.progress import KnownProgress
-from millstream.store.duckdb.shelves import Shelves, may_share
+from millstream.store.duckdb.shelves import Shelves, Taken, may_share
 from millstream.store.duckdb.sinks import needed_after
 from millstream.store.duckdb.writing import Writing
 
@@ -84,12 +84,19 @@ class Writer:
             self.progress.note(name, "stream", None)
             self.progress.note(name, "view", None)
 
-    def take_from_shelves(self, names: Sequence[str]) -> None:
-        """Give views tables of their own, if they have none."""
-        if moved := [name for name in dict.fromkeys(names) if name in self.shelves]:
-            with self.undisturbed():
-                for name in moved:
-                    self.shelves.take(name)
+    def take_from_shelves(self, names: Sequence[str]) -> dict[str, Taken]:
+        """Give views tables of their own, if they have none; returns where they were."""
+        moved = [name for name in dict.fromkeys(names) if name in self.shelves]
+        if not moved:
+            return {}
+        with self.undisturbed():
+            return {name: self.shelves.take(name) for name in moved}
+
+    def put_back(self, taken: Mapping[str, Taken]) -> None:
+        """Put views where they were, as if they had not been taken. One that cannot be moved stays where it is."""
+        for name, place in taken.items():
+            with suppress(MillstreamError), self.undisturbed():
+                self.shelves.put_back(name, place)
 
     def put_on_shelves(self, parts: Sequence[Part]) -> None:
         """Keep views with others of their kind, where they belong there. One that cannot be moved stays where it is:
