@@ -12,7 +12,7 @@ the same rows give the same result however they were split.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from sqlglot import exp
@@ -37,6 +37,8 @@ class Accumulator:
     native: tuple[str, ...] = ()
     """The partials in the store's SQL over `arguments` (`{0}`), where that is more than a translation."""
     arguments: tuple[str, ...] = ()
+    floating: bool = field(default=False, repr=False)
+    """Whether values are added as DOUBLE, so that their order shows in the last digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def _sum_accumulator(arg: Argument) -> Accumulator:
         kept = f"CAST({{0}} AS DECIMAL(38, {arg.type.scale}))"
         rule = {"merge": _SUM["merge"], "combine": f"CAST(sum({{x}}) AS DECIMAL(38, {arg.type.scale}))"}
         return _one(f"sum({arg.sql}){FILTER}", rule, kept, arg.simple)
-    return _one(f"sum(CAST({arg.sql} AS DOUBLE)){FILTER}", _SUM, cheap=arg.simple)
+    return replace(_one(f"sum(CAST({arg.sql} AS DOUBLE)){FILTER}", _SUM, cheap=arg.simple), floating=True)
 
 
 def _sum(args: tuple[Argument, ...]) -> Aggregate:
@@ -176,6 +178,7 @@ def _moments(result: str) -> Builder:
             "{0}",
             f"CASE WHEN {{a}} IS NULL THEN {{b}} WHEN {{b}} IS NULL THEN {{a}} ELSE {chan} END",
             f"list_reduce(list({{x}}) FILTER (WHERE {{x}} IS NOT NULL), lambda u, v: {reduce})",
+            floating=True,
         )
         return Aggregate((accumulator,), result)
 

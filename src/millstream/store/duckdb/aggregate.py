@@ -19,6 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from millstream.duck import quote
+from millstream.plan.aggregates import Accumulator
 from millstream.plan.identities import add_op
 from millstream.plan.nodes import AggregateView, prefixed
 from millstream.plan.windows import CountWindow, Window
@@ -74,7 +75,9 @@ class StateSQL:
 
     def combined(self) -> list[str]:
         """The accumulators of several rows as one."""
-        return [f"{kept.accumulator.combine.replace('{x}', kept.column)} AS {kept.column}" for kept in self.view.kept]
+        return [
+            f"{_in_one_order(kept.accumulator).replace('{x}', kept.column)} AS {kept.column}" for kept in self.view.kept
+        ]
 
     def combined_over(self, frame: str) -> list[str]:
         """The accumulators of the rows of a named window frame as one."""
@@ -164,6 +167,13 @@ class StateSQL:
 
 
 _COMBINING = re.compile(r"\b(?:sum|min|max|list)\(\{x\}\)(?: FILTER \(WHERE \{x\} IS NOT NULL\))?")
+
+
+def _in_one_order(accumulator: Accumulator) -> str:
+    """A `combine` that gives the same for the same values: DuckDB's threads add them in any order."""
+    if not accumulator.floating:
+        return accumulator.combine
+    return re.sub(r"\b(sum|list)\(\{x\}\)", r"\1({x} ORDER BY {x})", accumulator.combine)
 
 
 def over(combine: str, frame: str) -> str:

@@ -333,7 +333,8 @@ def _shape(view: AggregateView) -> AggregateView:
 
 
 def _in_store(accumulator: Accumulator) -> Accumulator:
-    return Accumulator((), accumulator.load, accumulator.merge, accumulator.combine)
+    kept = accumulator.load, accumulator.merge, accumulator.combine
+    return Accumulator((), *kept, floating=accumulator.floating)
 
 
 def _shape_name(view: AggregateView) -> str:
