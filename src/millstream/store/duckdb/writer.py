@@ -85,7 +85,7 @@ class Writer:
             self.progress.note(name, "view", None)
 
     def take_from_shelves(self, names: Sequence[str]) -> dict[str, Taken]:
-        """Give views tables of their own, if they have none; returns where they were."""
+        """Move views from shelves to tables of their own; returns where they were."""
         moved = [name for name in dict.fromkeys(names) if name in self.shelves]
         if not moved:
             return {}
