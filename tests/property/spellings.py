@@ -83,6 +83,9 @@ class Spelling:
         """The literal."""
         if self.token in ("NaN", "Infinity", "-Infinity") or self.token[0] in "[{":
             return None
+        if self.column == "s" and self.is_number and "e" in self.token.lower():
+            # A DOUBLE in SQL, which has another text.
+            return None
         if self.text is None:
             return self.token
         return "'" + self.text.replace("\\", "\\\\").replace("'", "\\'") + "'"

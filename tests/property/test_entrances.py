@@ -113,11 +113,14 @@ def _can_say(how: str, case: Spelling) -> bool:
         # Not what is beyond the types of Arrow.
         case "arrow":
             return _arrow(case) is not None
+        # A program that gives a number for a text is told.
+        case "dict" if case.column == "s":
+            return not case.is_number and case.token not in ("true", "false")
         # In a data frame, NaN is what is missing.
         case "pandas":
             return case.token != "NaN"
         case "floats":
-            return case.is_number and math.isfinite(float(case.token)) and _is_double(case)
+            return case.column != "s" and case.is_number and math.isfinite(float(case.token)) and _is_double(case)
     return True
 
 

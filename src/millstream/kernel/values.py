@@ -32,6 +32,7 @@ from millstream.model.time import MICROS, to_micros
 Read = Callable[[Any], Any]
 
 _SHOWN = 80
+_MOST_DIGITS = 400
 # More digits than any DECIMAL, and any instant, has.
 _EXACT = Context(prec=80)
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
@@ -311,18 +312,29 @@ def _decimal(value: Any, precision: int, scale: int) -> Decimal:
 
 
 def _string(value: Any) -> str:
-    """A text; an object or an array as its JSON."""
+    """A text; anything else as its JSON, a number without an exponent."""
     match value:
         case str():
             value.encode()
             return value
         case bytes():
             return value.decode()
+        case bool() | int():
+            return json_text(value)
+        case float() | Decimal() if math.isfinite(value):
+            return _digits(Decimal(repr(value)) if isinstance(value, float) else value)
         case Pairs() | dict() | list() | tuple():
             text = json_text(value)
             text.encode()
             return text
     raise MisfitError
+
+
+def _digits(number: Decimal) -> str:
+    """A number without an exponent: one of a DOUBLE's size, since another could fill the memory with zeros."""
+    if number.adjusted() not in range(-_MOST_DIGITS, _MOST_DIGITS):
+        raise MisfitError
+    return format(number, "f")
 
 
 def _binary(value: Any) -> bytes:

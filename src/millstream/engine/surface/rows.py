@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
@@ -87,8 +88,19 @@ def _from_dicts(rows: list[dict[str, Any]], schema: Schema, relation: str) -> pa
             _check_names([str(key) for key in row])
     if not exact:
         rows = [{names[str(key).lower()]: value for key, value in row.items()} for row in rows]
-    arrays = [_array([row.get(column.name) for row in rows], column) for column in schema.columns]
+    values = {column: [row.get(column.name) for row in rows] for column in schema.columns}
+    for column, given in values.items():
+        _check_text(given, column)
+    arrays = [_array(given, column) for column, given in values.items()]
     return pa.table(arrays, schema=schema.to_arrow())
+
+
+def _check_text(values: list[Any], column: Column) -> None:
+    """Refuse a number for a STRING: where a program gives values of its own, it is a mistake."""
+    if pa.types.is_string(column.type):
+        for number, value in enumerate(values):
+            if isinstance(value, bool | int | float | Decimal):
+                raise _mismatch(number, value, column)
 
 
 def _array(values: list[Any], column: Column) -> pa.Array:
