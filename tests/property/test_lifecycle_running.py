@@ -18,6 +18,7 @@ import pytest
 import millstream as ms
 from millstream.engine.surface.database import Database
 from tests.inprocess_compute import InProcessCompute
+from tests.parts import parts_of
 
 STEPS = 40
 LOGS, PUSHED, VIEWS = ("a", "b", "c"), ("p", "q"), ("u", "v", "w")
@@ -164,7 +165,7 @@ def run(directory: Path, seed: int) -> None:
         run.drain()
         run.stop()
         assert all(source.deliver is None for source in run.sources.values())
-        assert run.db.definitions.holdings.in_use == set()
+        assert parts_of(run.db).definitions.holdings.in_use == set()
         assert run.compute.open == 0
     finally:
         run.db.close()

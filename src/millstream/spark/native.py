@@ -169,6 +169,12 @@ def _run(
         yield index, task(known[program].value, share, directory, index)
 
 
+def _may_repeat(view: View) -> bool:
+    """Whether the store may be given a group in several rows."""
+    floating = isinstance(view, AggregateView) and any(kept.accumulator.floating for kept in view.kept)
+    return isinstance(view, AggregateView) and view.is_mergeable and not floating
+
+
 def balance(weights: Sequence[int], count: int) -> list[list[int]]:
     """Indexes of weights in `count` lists of about the same sum, the heaviest first; none of them empty.
 
@@ -237,8 +243,9 @@ class NativeEpoch:
         stats = _stats(outcomes)
         self._dead_rows = [receive(outcome.dead_rows) for outcome in outcomes if outcome.dead_rows is not None]
         deltas: dict[str, ViewDelta] = {}
-        # What the store puts together anyway need not be put together before.
-        may_repeat = {view.name: isinstance(view, AggregateView) and view.is_mergeable for view in self.views}
+        # What the store puts together anyway need not be put together before. Floating-point numbers are: the store
+        # would sort them first, to add them in one order.
+        may_repeat = {view.name: _may_repeat(view) for view in self.views}
         for number, query in enumerate(self.program.queries):
             pieces = [outcome.results[number] for outcome in outcomes]
             failed = any(piece is None for piece in pieces)
