@@ -65,6 +65,8 @@ class Opening:
     """The topic of the stream, where it has one that exists already."""
     instead_of: Source | None = None
     """A source that is still open and ends when this one begins."""
+    is_known: bool = False
+    """The stream exists already. What it connects to may be missing for now: that is a `failure`, not an error."""
 
 
 class Source(Protocol):

@@ -87,6 +87,8 @@ class SocketSource(LandingSource):
         options: SocketOptions,
         clock: Clock,
         instead_of: Source | None = None,
+        *,
+        is_known: bool = False,
     ) -> None:
         super().__init__(topic, schema, options, clock)
         self._socket_options = options
@@ -96,17 +98,28 @@ class SocketSource(LandingSource):
             self._server = instead_of.listening()
         elif options.listen:
             try:
-                self._server = socket.create_server((options.host, options.port))
-            except OSError as error:
-                raise MillstreamError(
-                    "SOCKET_UNAVAILABLE", f"cannot listen on {options.host}:{options.port}", detail=str(error)
-                ) from None
-        if self._server is not None:
-            self._server.setblocking(False)
+                self._server = self._bound()
+            except MillstreamError as error:
+                if not is_known:
+                    raise
+                # Its rows in the log can be read meanwhile.
+                self._failure = error
         self._waker, self._woken = socket.socketpair()
 
     def begin(self) -> None:
-        self.serve("millstream-socket", self._listen if self._server is not None else self._connect)
+        self.serve("millstream-socket", self._listen if self._socket_options.listen else self._connect)
+
+    def _bound(self) -> socket.socket:
+        """A socket that listens."""
+        options = self._socket_options
+        try:
+            server = socket.create_server((options.host, options.port))
+        except OSError as error:
+            raise MillstreamError(
+                "SOCKET_UNAVAILABLE", f"cannot listen on {options.host}:{options.port}", detail=str(error)
+            ) from None
+        server.setblocking(False)
+        return server
 
     def listens_as(self, options: SocketOptions) -> bool:
         own = self._socket_options
@@ -139,7 +152,9 @@ class SocketSource(LandingSource):
 
     def _listen(self) -> None:
         """Accept and read connections; those beyond the limit wait until another one ends."""
-        assert self._server is not None
+        if self._server is None:
+            self._server = self._bound()
+            self.recovered()
         most = self._socket_options.max_connections
         with self._selector() as selector:
             while not self._stopping.is_set():
@@ -223,4 +238,4 @@ def open_socket(options: SocketOptions, opening: Opening) -> SocketSource:
     stream = opening.stream
     check_partition_keys(options, opening)
     topic = open_topic(options.topic_of(stream), opening)
-    return SocketSource(topic, stream.schema, options, opening.clock, opening.instead_of)
+    return SocketSource(topic, stream.schema, options, opening.clock, opening.instead_of, is_known=opening.is_known)

@@ -3,6 +3,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -116,6 +117,23 @@ def test_a_port_that_is_taken(begin: Begin) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(MillstreamError) as caught:
         opened(begin(), source="socket", listen="true", port=str(server.getsockname()[1]))
     assert caught.value.code == "SOCKET_UNAVAILABLE"
+
+
+def test_a_stream_that_exists_waits_for_its_port(begin: Begin) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        source, _ = opened(replace(begin(), is_known=True), source="socket", listen="true", port=str(port))
+        assert isinstance(source, SocketSource)
+        assert source.failure is not None
+        assert source.failure.code == "SOCKET_UNAVAILABLE"
+    try:
+        until = time.monotonic() + 60
+        while source.failure is not None and time.monotonic() < until:
+            time.sleep(0.01)
+        _send(source, b"a\n")
+        assert _landed(source.topic, 1) == [b"a"]
+    finally:
+        source.close()
 
 
 @given(st.lists(st.binary(max_size=12)), st.integers(1, 7), st.integers(1, 10))

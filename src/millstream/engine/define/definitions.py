@@ -144,6 +144,7 @@ class Definitions:
             lambda: progress.offsets if progress is not None else None,
             create.position,
             topic,
+            is_known=True,
         )
         source = SOURCES[options.source].open(options, opening)
         entry = StreamEntry(create, stream, options, source, incarnation, topic)
