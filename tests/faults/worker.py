@@ -77,8 +77,9 @@ def say(*words: object) -> None:
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-def pause_in(owner: type, method: str) -> None:
-    """Stop, and say so, where a method is called."""
+def pause_in(owner: object, method: str) -> None:
+    """Stop, and say so, where a method or a function is called."""
+    assert hasattr(owner, method), f"{owner} has no {method}"
 
     def stop(*_: object, **__: object) -> None:
         say("held")
@@ -91,7 +92,7 @@ def main(directory: Path, mode: str) -> None:
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         share_jvm()
     import millstream as ms
-    from millstream.store.duckdb.store import DuckDBStore
+    from millstream.store.duckdb import commits
 
     batch = int(sys.stdin.readline())
     db = ms.connect(directory)
@@ -100,9 +101,9 @@ def main(directory: Path, mode: str) -> None:
         time.sleep(600)
     db.sql(STATEMENTS)
     if mode == "before-commit":
-        pause_in(DuckDBStore, "_commit")
+        pause_in(commits.Commits, "commit")
     if mode == "in-commit":
-        pause_in(DuckDBStore, "_record")
+        pause_in(commits, "_record")
     while True:
         db.insert("s", rows_of(batch), message_ids=message_ids(batch))
         say("ack", batch)

@@ -114,7 +114,7 @@ def _can_say(how: str, case: Spelling) -> bool:
         case "arrow":
             return _arrow(case) is not None
         # A program that gives a number for a text is told.
-        case "dict" if case.column == "s":
+        case "dict" | "pandas" if case.column == "s":
             return not case.is_number and case.token not in ("true", "false")
         # In a data frame, NaN is what is missing.
         case "pandas":

@@ -147,6 +147,8 @@ def _from_columns(columns: Sequence[tuple[str, Any]], schema: Schema, relation: 
         if found is None:
             arrays.append(pa.nulls(count, column.type))
         else:
+            if isinstance(found, list):
+                _check_text(found, column)
             arrays.append(_array(found, column) if isinstance(found, list) else _column(found, column))
     return pa.table(arrays, schema=schema.to_arrow())
 
