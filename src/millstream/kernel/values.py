@@ -280,8 +280,12 @@ def _single(number: float, value: Any) -> float:
     return nearest
 
 
-def _decimal(value: Any, precision: int, scale: int) -> Decimal:
+def _exactly(number: float | Decimal) -> Decimal:
     """A float stands for the number it is written as: 0.1 is one tenth."""
+    return Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+
+
+def _decimal(value: Any, precision: int, scale: int) -> Decimal:
     match value:
         case bool():
             raise MisfitError
@@ -289,10 +293,8 @@ def _decimal(value: Any, precision: int, scale: int) -> Decimal:
             if not _NUMBER.fullmatch(value):
                 raise MisfitError
             exact = Decimal(value)
-        case float():
-            exact = Decimal(repr(value))
-        case int() | Decimal():
-            exact = Decimal(value)
+        case int() | float() | Decimal():
+            exact = _exactly(value)
         case _:
             raise MisfitError
     if not exact.is_finite():
@@ -322,7 +324,7 @@ def _string(value: Any) -> str:
         case bool() | int():
             return json_text(value)
         case float() | Decimal() if math.isfinite(value):
-            return _digits(Decimal(repr(value)) if isinstance(value, float) else value)
+            return _digits(_exactly(value))
         case Pairs() | dict() | list() | tuple():
             text = json_text(value)
             text.encode()
@@ -379,7 +381,7 @@ def _timestamp(value: Any) -> int:
         case int():
             micros = value * MICROS
         case float() | Decimal():
-            seconds = Decimal(repr(value)) if isinstance(value, float) else value
+            seconds = _exactly(value)
             if not seconds.is_finite() or seconds.adjusted() > 12:
                 raise MisfitError
             micros = int(_EXACT.multiply(seconds, MICROS).to_integral_value(ROUND_FLOOR))

@@ -118,15 +118,20 @@ _DEFECTS = (
 """What a defect in our own code raises."""
 
 
+def as_ours(error: Exception) -> MillstreamError:
+    """An error as one of ours; any other exception is a defect."""
+    return (
+        error if isinstance(error, MillstreamError) else MillstreamError("INTERNAL", f"{type(error).__name__}: {error}")
+    )
+
+
 def own_fault(error: Exception) -> MillstreamError | None:
     """An error as the fault of the one view that was being worked on; None if it may be anything else's."""
     match error:
         case UnavailableError():
             return None
-        case MillstreamError():
-            return error
-        case _ if isinstance(error, _DEFECTS):
-            return MillstreamError("INTERNAL", f"{type(error).__name__}: {error}")
+        case _ if isinstance(error, (MillstreamError, *_DEFECTS)):
+            return as_ours(error)
     return None
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from millstream.log import Topic
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, as_ours
 from millstream.model.schema import Schema
 from millstream.model.time import Clock
 from millstream.sources.log import LogOptions, LogSource
@@ -43,10 +43,8 @@ class LandingSource(LogSource):
             while not self._stopping.is_set():
                 try:
                     work()
-                except MillstreamError as error:
-                    self._failure = error
                 except Exception as error:
-                    self._failure = MillstreamError("INTERNAL", f"{type(error).__name__}: {error}")
+                    self._failure = as_ours(error)
                 self._stopping.wait(RETRY_SECONDS)
 
         thread = threading.Thread(target=run, name=name, daemon=True)

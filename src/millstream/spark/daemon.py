@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 
-# What tasks are made of: the functions that they run, and all that those import.
+# The functions that tasks run, with all that these import.
 import millstream.spark.native
 import millstream.spark.relation  # noqa: F401
 

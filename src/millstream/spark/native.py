@@ -171,8 +171,9 @@ def _run(
 
 def _may_repeat(view: View) -> bool:
     """Whether the store may be given a group in several rows."""
-    floating = isinstance(view, AggregateView) and any(kept.accumulator.floating for kept in view.kept)
-    return isinstance(view, AggregateView) and view.is_mergeable and not floating
+    if not isinstance(view, AggregateView):
+        return False
+    return view.is_mergeable and not any(kept.accumulator.floating for kept in view.kept)
 
 
 def balance(weights: Sequence[int], count: int) -> list[list[int]]:

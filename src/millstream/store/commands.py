@@ -166,7 +166,7 @@ class QueryPart:
 
 @dataclass(frozen=True, slots=True)
 class Swap:
-    """A view that was built anew and takes the place of the old one."""
+    """A view that was built again and takes the place of the old one."""
 
     old: ViewPlan
     new: ViewPlan

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from millstream.engine.run.health import as_ours
+from millstream.engine.run.health import in_our_words
 from millstream.engine.run.reads import Job, Read, Reader
 from millstream.model.errors import MillstreamError, UnavailableError
 from millstream.plan.compute import StreamStats
@@ -79,7 +79,7 @@ def read_files(
         file = dead_file(job)
         if file is None or not may_set_aside(*file):
             raise
-        return set_aside(job, *file, as_ours(failure))
+        return set_aside(job, *file, in_our_words(failure))
 
 
 def set_aside(job: Job, number: int, path: str, error: MillstreamError) -> Read:

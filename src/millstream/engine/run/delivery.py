@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from millstream.engine.define.catalog import SinkEntry
 from millstream.engine.define.sinks import Sinks
-from millstream.model.errors import MillstreamError
+from millstream.model.errors import MillstreamError, as_ours
 from millstream.sinks import Position
 from millstream.store.commands import Acknowledge
 from millstream.store.protocol import Store
@@ -57,10 +57,8 @@ class Delivery:
                     self._acknowledge(entry)
                     acknowledged_at = now
                 entry.failure = None
-            except MillstreamError as error:
-                self._fail(entry, error)
             except Exception as error:
-                self._fail(entry, MillstreamError("INTERNAL", f"{type(error).__name__}: {error}"))
+                self._fail(entry, as_ours(error))
         return acknowledged_at
 
     def _deliver(self, entry: SinkEntry) -> None:

@@ -271,7 +271,7 @@ class EpochLoop:
                     raise
                 except Exception as alone:
                     noted = self.health.fail(job.entry.incarnation, alone)
-                    failed.append(SourceFailedError(job.entry.name, noted))
+                    failed.append(SourceFailedError(noted))
         except BaseException:
             for read in reads:
                 read.opened.close()

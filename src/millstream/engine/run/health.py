@@ -12,26 +12,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from millstream.engine.define.catalog import StreamEntry
-from millstream.model.errors import MillstreamError, UnavailableError
+from millstream.model.errors import MillstreamError, UnavailableError, as_ours
 from millstream.model.time import MICROS, Clock
 
 _SECOND_PAUSE = MICROS // 2
 _LONGEST_PAUSE = 30 * MICROS
 
 
-class SourceFailedError(MillstreamError):
-    """One source cannot be read. It is noted already, and it is tried again later."""
-
-    def __init__(self, stream: str, error: MillstreamError) -> None:
-        super().__init__(error.code, error.message, detail=error.detail, hint=error.hint)
-        self.stream = stream
-
-
-class HistoryFailedError(MillstreamError):
-    """The history of one view cannot be read. It is noted already, and it is tried again later."""
+class NotedError(MillstreamError):
+    """Something local cannot be read. It is noted already, and it is tried again later."""
 
     def __init__(self, error: MillstreamError) -> None:
         super().__init__(error.code, error.message, detail=error.detail, hint=error.hint)
+
+
+class SourceFailedError(NotedError):
+    """One source cannot be read."""
+
+
+class HistoryFailedError(NotedError):
+    """The history of one view cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Health:
     def fail(self, key: str, error: Exception, asked: int | None = None) -> MillstreamError:
         """Note a failure. An attempt that began before `asked` was raised is due again at once."""
         known = self._failing.get(key)
-        found = as_ours(error)
+        found = in_our_words(error)
         if known is None or asked not in (None, self.asked):
             pause = 0
         else:
@@ -103,14 +103,12 @@ class Health:
             self.fail(key, error)
 
 
-def as_ours(error: Exception) -> MillstreamError:
-    """An error of a connector in our words."""
+def in_our_words(error: Exception) -> MillstreamError:
+    """An error of a connector."""
     match error:
-        case MillstreamError():
-            return error
         case OSError(strerror=str() as said, filename=name):
             return MillstreamError("SOURCE_UNREADABLE", said.lower(), detail=str(name) if name is not None else None)
-    return MillstreamError("INTERNAL", f"{type(error).__name__}: {error}")
+    return as_ours(error)
 
 
 def stream_error(health: Health, entry: StreamEntry) -> MillstreamError | None:

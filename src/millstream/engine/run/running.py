@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from millstream.engine.define.catalog import ViewEntry, read_names
-from millstream.engine.run.health import HistoryFailedError, SourceFailedError, as_ours
+from millstream.engine.run.health import HistoryFailedError, SourceFailedError, in_our_words
 from millstream.engine.run.parts import Parts
 from millstream.engine.run.queries import Queries
 from millstream.engine.run.upkeep import Upkeep
@@ -52,7 +52,7 @@ class Work:
     def failed(self, error: Exception) -> None:
         if self.failure is None:
             self.is_told = False
-        self.failure = as_ours(error)
+        self.failure = in_our_words(error)
         self.pause_seconds = min(max(_FIRST_PAUSE_SECONDS, 2 * self.pause_seconds), _LONGEST_PAUSE_SECONDS)
 
     def succeeded(self) -> None:

@@ -88,19 +88,17 @@ def _from_dicts(rows: list[dict[str, Any]], schema: Schema, relation: str) -> pa
             _check_names([str(key) for key in row])
     if not exact:
         rows = [{names[str(key).lower()]: value for key, value in row.items()} for row in rows]
-    values = {column: [row.get(column.name) for row in rows] for column in schema.columns}
-    for column, given in values.items():
-        _check_text(given, column)
-    arrays = [_array(given, column) for column, given in values.items()]
+    arrays = [_objects([row.get(column.name) for row in rows], column) for column in schema.columns]
     return pa.table(arrays, schema=schema.to_arrow())
 
 
-def _check_text(values: list[Any], column: Column) -> None:
-    """Refuse a number for a STRING: where a program gives values of its own, it is a mistake."""
-    if pa.types.is_string(column.type):
+def _objects(values: list[Any], column: Column) -> pa.Array:
+    """Values of a program's own. There a number for a STRING is a mistake."""
+    if pa.types.is_string(column.type) and not set(map(type, values)) <= {str, type(None)}:
         for number, value in enumerate(values):
-            if isinstance(value, bool | int | float | Decimal):
+            if isinstance(_plain(value), bool | int | float | Decimal):
                 raise _mismatch(number, value, column)
+    return _array(values, column)
 
 
 def _array(values: list[Any], column: Column) -> pa.Array:
@@ -147,9 +145,7 @@ def _from_columns(columns: Sequence[tuple[str, Any]], schema: Schema, relation: 
         if found is None:
             arrays.append(pa.nulls(count, column.type))
         else:
-            if isinstance(found, list):
-                _check_text(found, column)
-            arrays.append(_array(found, column) if isinstance(found, list) else _column(found, column))
+            arrays.append(_objects(found, column) if isinstance(found, list) else _column(found, column))
     return pa.table(arrays, schema=schema.to_arrow())
 
 

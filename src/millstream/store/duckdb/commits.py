@@ -135,7 +135,7 @@ class Commits:
     def _commit_view(
         self, txn: duckdb.DuckDBPyConnection, part: ViewPart, epoch: int, whole: Commit, feeds: bool
     ) -> bool:
-        """Commit a view's share; whether others have to know of changes."""
+        """Commit a view's share. Returns True if others have to know of changes."""
         writer, name = self._writer, part.view.name
         moment = Moment(epoch, whole.now, part.before, part.after)
         changed = name not in writer.shelves and self._merge(part, moment, feeds)
@@ -148,7 +148,7 @@ class Commits:
         return changed
 
     def _merge(self, part: ViewPart, at: Moment, feeds: bool) -> bool:
-        """Merge the delta of a view that has tables of its own; whether others have to know of changes."""
+        """Merge the delta of a view that has tables of its own. Returns True if others have to know of changes."""
         statements = self._writer.writing.of(part.view.name, at, feeds=feeds)
         merge_delta(maintainer(part.view), statements, part.delta, repeats=part.repeats)
         return statements.changes is not None and statements.changes.finish()

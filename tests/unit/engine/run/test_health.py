@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import millstream as ms
-from millstream.engine.run.health import Health, as_ours
+from millstream.engine.run.health import Health, in_our_words
 from millstream.model.errors import MillstreamError, UnavailableError
 
 ERROR = MillstreamError("SOURCE_UNREADABLE", "gone")
@@ -81,7 +81,7 @@ def test_a_failure_is_confined_unless_everything_is_concerned(health: Health) ->
 
 
 def test_errors_of_connectors_are_said_in_our_words() -> None:
-    assert as_ours(ERROR) is ERROR
-    denied = as_ours(PermissionError(13, "Permission denied", "/in/a.csv"))
+    assert in_our_words(ERROR) is ERROR
+    denied = in_our_words(PermissionError(13, "Permission denied", "/in/a.csv"))
     assert (denied.code, denied.message, denied.detail) == ("SOURCE_UNREADABLE", "permission denied", "/in/a.csv")
-    assert as_ours(KeyError("k")).code == "INTERNAL"
+    assert in_our_words(KeyError("k")).code == "INTERNAL"

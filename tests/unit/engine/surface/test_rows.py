@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -94,6 +95,7 @@ def test_a_whole_number_is_the_nearest_floating_one() -> None:
         ({"ts": "yesterday"}, "ts"),
         ({"ts": True}, "ts"),
         ({"k": 5}, "k"),
+        ({"k": np.int64(5)}, "k"),
     ],
 )
 def test_one_row_that_does_not_fit_refuses_all_and_is_named(row: dict[str, Any], column: str) -> None:
